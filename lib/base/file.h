@@ -1,0 +1,100 @@
+// Files: whole reads, read-only maps, positioned reads, and writes that are
+// whole or not at all. Every byte the project writes goes through FileWriter,
+// and every sync and rename through this header, so that faults can be injected
+// in one place.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace rbln {
+
+// Reads a whole file. Throws Error(kind) naming the path when it is missing,
+// unreadable, not a regular file or larger than `max_bytes`.
+std::string ReadFile(const std::string& path, ErrorKind kind,
+                     size_t max_bytes = size_t{1} << 30);
+
+bool FileExists(const std::string& path);
+
+// A file mapped read-only. Movable; the map lives as long as the object.
+class MappedFile {
+ public:
+  MappedFile() = default;
+  // Throws Error(kind) when the file cannot be opened or mapped.
+  MappedFile(const std::string& path, ErrorKind kind);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+  std::string path_;
+};
+
+// A file read at positions, from any number of threads at once.
+class RandomAccessFile {
+ public:
+  RandomAccessFile(const std::string& path, ErrorKind kind);
+  RandomAccessFile(RandomAccessFile&& other) noexcept;
+  RandomAccessFile& operator=(RandomAccessFile&&) = delete;
+  ~RandomAccessFile();
+
+  uint64_t size() const { return size_; }
+  const std::string& path() const { return path_; }
+  // Fills `out` from `offset`. Throws Error(kind) on a short or failed read.
+  void Read(uint64_t offset, std::span<std::byte> out) const;
+
+ private:
+  int fd_ = -1;
+  uint64_t size_ = 0;
+  std::string path_;
+  ErrorKind kind_;
+};
+
+// A file being written, buffered by nothing: callers write large pieces. Throws
+// Error(kResource) with the path and the system's reason on any failure.
+class FileWriter {
+ public:
+  // Creates the file; with `append`, keeps what is there and writes at its end.
+  explicit FileWriter(const std::string& path, bool append = false);
+  FileWriter(FileWriter&& other) noexcept;
+  FileWriter& operator=(FileWriter&&) = delete;
+  // Closes without a check; call Close to know that the bytes were taken.
+  ~FileWriter();
+
+  void Write(std::string_view bytes);
+  // Writes at a position, from any number of threads at once.
+  void WriteAt(uint64_t offset, std::span<const std::byte> bytes);
+  void Truncate(uint64_t size);
+  void Sync();
+  void Close();
+  int fd() const { return fd_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  int fd_ = -1;
+  std::string path_;
+};
+
+// Writes `bytes` beside `path`, syncs, and renames over it: after a crash the
+// file is the old one or the new one.
+void WriteFileAtomically(const std::string& path, std::string_view bytes);
+
+// Syncs a directory, so that renames in it survive a power loss.
+void SyncDirectory(const std::string& path);
+// rename(2), then a sync of the parent directory.
+void RenameFile(const std::string& from, const std::string& to);
+// Puts directory `from` at `to`. What was at `to` is exchanged for it in one
+// step and then removed; there is no moment at which `to` is half-made.
+void ReplaceDirectory(const std::string& from, const std::string& to);
+
+}  // namespace rbln

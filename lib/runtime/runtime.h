@@ -1,0 +1,75 @@
+// A compiled directory, loaded, and one step of its programs.
+//
+// A program processes up to `rows` token rows at once; a row is one token of
+// one sequence at one position. A decoder is a program with few rows, prefill
+// one with many; nothing else differs. A row attends to the positions up to and
+// including its own that are in its sequence's KV cache, among them those of
+// earlier rows of the same step: so one sequence may bring many rows, in
+// ascending positions, and several sequences may share a step.
+//
+// A row's logits are the same bits whichever program ran it, whatever else was
+// in the step, and for any number of threads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "artifact/manifest.h"
+#include "base/error.h"
+
+namespace rbln {
+
+// One token of one sequence.
+struct Row {
+  int32_t token;
+  int32_t position;  // from 0; < manifest.max_seq_len
+  int32_t sequence;  // index into the step's block tables
+  bool logits;       // whether the logits after this token are wanted
+};
+
+// The KV cache blocks of a sequence, in order of position: position p lies in
+// blocks[p / kvcache_block_size]. Covers at least the last row's position.
+using BlockTable = std::span<const int32_t>;
+
+// Runs steps. Not thread safe: one caller at a time. An interface, so that the
+// engine can be tested on a model of a model.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+
+  virtual const Manifest& manifest() const = 0;
+  // Number of KV cache blocks; block ids are 0 .. num_blocks - 1.
+  virtual int num_blocks() const = 0;
+
+  // Runs `rows` through the program of `program_rows` rows (one of
+  // manifest().decoder_batch_sizes, or manifest().prefill_chunk_size).
+  // 1 <= rows.size() <= program_rows. Returns the logits of the rows that asked,
+  // in row order, (number asked, vocab_size) float32, valid until the next
+  // Step. Ids and positions must be in range (checked; throws std::logic_error,
+  // since the caller is at fault).
+  virtual std::span<const float> Step(int program_rows,
+                                      std::span<const Row> rows,
+                                      std::span<const BlockTable> tables) = 0;
+
+  // Copies the content of a KV cache block, for copy-on-write.
+  virtual void CopyBlock(int from, int to) = 0;
+};
+
+struct RuntimeOptions {
+  int threads = 0;  // 0: what base/cpu.h grants
+  // KV cache blocks; 0: the manifest's number, or what fits in memory.
+  int num_blocks = 0;
+  // Check every file's checksum before running (reads everything).
+  bool verify = false;
+};
+
+// Loads a compiled directory. Weights are mapped, not read. Throws
+// Error(kModel) when it cannot be used (missing, corrupt, of another version,
+// for an ISA this machine lacks) and Error(kResource) when memory is short.
+std::unique_ptr<Executor> LoadModel(const std::string& directory,
+                                    const RuntimeOptions& options);
+
+}  // namespace rbln
