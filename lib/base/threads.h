@@ -1,0 +1,73 @@
+// A fixed team of threads that walks through the same work together and meets
+// at barriers, as one step of a program needs it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace rbln {
+
+// Threads meet here: none goes on before all have come. Waiting spins briefly,
+// since the others are usually microseconds away, and then sleeps, so that a
+// machine with other work to do is not kept from it.
+class Barrier {
+ public:
+  explicit Barrier(int count) : count_(count) {}
+  void Wait();
+
+ private:
+  const int count_;
+  alignas(64) std::atomic<int> arrived_{0};
+  alignas(64) std::atomic<uint32_t> round_{0};
+  alignas(64) std::atomic<int> sleepers_{0};
+};
+
+// `size` threads, one of them the caller of Run. Run is called by one thread at
+// a time.
+class ThreadTeam {
+ public:
+  // With `pin`, thread i is bound to the i-th CPU this process may use, where
+  // there are at least as many.
+  ThreadTeam(int size, bool pin);
+  ~ThreadTeam();
+  ThreadTeam(const ThreadTeam&) = delete;
+  ThreadTeam& operator=(const ThreadTeam&) = delete;
+
+  int size() const { return size_; }
+  // Calls work(0) .. work(size - 1), each on its thread, and returns when all
+  // have. `work` must not throw.
+  void Run(const std::function<void(int thread)>& work);
+  // Inside `work`: meets the other threads of the team.
+  void Meet() { barrier_.Wait(); }
+
+ private:
+  void Loop(int thread);
+
+  const int size_;
+  Barrier barrier_;
+  const std::function<void(int)>* work_ = nullptr;
+  std::atomic<uint32_t> generation_{0};
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
+};
+
+// The part of [0, count) that falls to `index` of `parts`: contiguous, in
+// order, sizes differing by at most one.
+struct Range {
+  int64_t begin;
+  int64_t end;
+};
+inline Range Share(int64_t count, int index, int parts) {
+  return {count * index / parts, count * (index + 1) / parts};
+}
+
+// Calls work(i) for every i in [0, count) on up to `threads` threads of its
+// own, handing out indices in order; rethrows the first exception.
+void ParallelFor(int threads, int64_t count,
+                 const std::function<void(int64_t)>& work);
+
+}  // namespace rbln
