@@ -1,0 +1,117 @@
+#include "kernels/kernels.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+#include "artifact/program.h"
+#include "base/error.h"
+
+namespace rbln {
+
+extern const KernelTable kKernels_scalar;
+#if defined(__x86_64__)
+extern const KernelTable kKernels_avx2;
+extern const KernelTable kKernels_avx512;
+#endif
+
+static_assert(kFloat32 == Format::Float32 && kBFloat16 == Format::BFloat16 &&
+              kStoreResult == Epilogue::None && kAddResult == Epilogue::Add &&
+              kSiluGateResult == Epilogue::SiluGate);
+
+namespace {
+
+const KernelTable* const kTables[] = {
+#if defined(__x86_64__)
+    &kKernels_avx512,
+    &kKernels_avx2,
+#endif
+    &kKernels_scalar,
+};
+
+}  // namespace
+
+KvLayout KvLayout::Make(Format format, int head_dim, int num_kv_heads,
+                        int num_layers, int block_size) {
+  KvLayout kv{format, head_dim, num_kv_heads, num_layers, block_size, 0, 0, 0};
+  const uint64_t element = format == Format::Float32 ? 4 : 2;
+  kv.group_bytes =
+      element * kPanel * (head_dim + AlignUp(head_dim, kPanel));
+  kv.slice_bytes = kv.group_bytes * (AlignUp(block_size, kPanel) / kPanel);
+  kv.block_bytes = kv.slice_bytes * num_kv_heads * num_layers;
+  return kv;
+}
+
+int AttentionRows(int num_heads, int num_kv_heads) {
+  // Enough queries to reuse each tile of keys from the first-level cache.
+  constexpr int kQueries = 32;
+  return std::max(1, kQueries / (num_heads / num_kv_heads));
+}
+
+int64_t AttentionScratch(int num_heads, int num_kv_heads, int head_dim) {
+  const int64_t queries = int64_t{AttentionRows(num_heads, num_kv_heads)} *
+                          (num_heads / num_kv_heads);
+  return queries * (2 * AlignUp(head_dim, kPanel) + kKeyTile + 4);
+}
+
+std::span<const KernelTable* const> KernelTables() { return kTables; }
+
+bool Supported(const KernelTable& table) {
+#if defined(__x86_64__)
+  const std::string_view isa = table.isa;
+  __builtin_cpu_init();
+  if (isa == "avx512") {
+    return __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vnni") &&
+           __builtin_cpu_supports("avx512bf16");
+  }
+  if (isa == "avx2") {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  }
+#endif
+  return true;
+}
+
+const KernelTable* FindKernels(std::string_view isa) {
+  for (const KernelTable* table : kTables) {
+    if (isa == table->isa) return table;
+  }
+  return nullptr;
+}
+
+const KernelTable& NativeKernels() {
+  if (const char* name = std::getenv("RBLN_ISA");
+      name != nullptr && *name != '\0') {
+    const KernelTable* table = FindKernels(name);
+    if (table == nullptr || !Supported(*table)) {
+      std::string usable;
+      for (const KernelTable* known : kTables) {
+        if (Supported(*known)) {
+          usable += usable.empty() ? known->isa : std::string(", ") + known->isa;
+        }
+      }
+      throw UsageError("RBLN_ISA={}: {}; this machine runs: {}", name,
+                       table == nullptr ? "no such instruction set"
+                                        : "this machine lacks it",
+                       usable);
+    }
+    return *table;
+  }
+  return **std::find_if(std::begin(kTables), std::end(kTables),
+                        [](const KernelTable* t) { return Supported(*t); });
+}
+
+MatmulTile DefaultTile(std::string_view isa, Format format, int rows,
+                       int inputs) {
+  const bool wide = isa == "avx512";
+  if (rows <= (wide ? 6 : 1)) return {rows, 4, inputs};
+  if (rows <= 16) return {rows, 2, inputs};
+  // Many rows: a block of one tile of panels and one tile of rows stays in the
+  // first-level cache.
+  return {wide ? 12 : 4, 2, format == Format::Float32 ? 256 : 512};
+}
+
+}  // namespace rbln

@@ -1,0 +1,159 @@
+// The kernel table: what the operations of a program call, one table for each
+// instruction set.
+//
+// Bits. Every output element is reduced in an order that depends on the shapes
+// of the weights alone, never on the number of rows, a row's place among them,
+// or the tiling: matmul walks the inputs of a row from first to last, one lane
+// for each output column; attention walks keys in tiles that start at absolute
+// positions; norms and softmax sum 16 fixed lanes and then a fixed tree. So any
+// split of the work gives the same bits for one table.
+//
+// Packed matrices. A weight of shape (outputs, inputs) is stored in panels of
+// kPanel output columns, the last one padded with zeros:
+//   Float32:  float    [panel][input][16]
+//   BFloat16: uint16_t [panel][input pair][16][2]; an odd last input is padded
+// A panel is read front to back, once, by one thread.
+//
+// Rows. Row r of a value begins at r * row_bytes, a multiple of kAlignment.
+// Columns beyond the last one are zeros up to a whole panel.
+//
+// KV cache. A block holds, for each layer and KV head, one slice; a slice is a
+// sequence of groups of 16 positions, each K then V:
+//   K: element [head_dim][16 positions]
+//   V: element [16 positions][head_dim rounded up to 16]
+//
+// This header is what the ISA files see: no standard library, so that no inline
+// function compiled for one instruction set can end up in place of another.
+//
+// Kernels neither allocate nor throw; pointers are aligned to kAlignment unless
+// said otherwise. They may be called from many threads on disjoint outputs.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cstddef>  // std::byte, which has no code
+
+namespace rbln {
+
+// Of program.fbs, whose generated header is full of inline functions; see
+// kernels.cc for the check that the numbers agree.
+enum class Format : int8_t;
+enum class Epilogue : int8_t;
+inline constexpr Format kFloat32 = static_cast<Format>(0);
+inline constexpr Format kBFloat16 = static_cast<Format>(1);
+inline constexpr Epilogue kStoreResult = static_cast<Epilogue>(0);
+inline constexpr Epilogue kAddResult = static_cast<Epilogue>(1);
+inline constexpr Epilogue kSiluGateResult = static_cast<Epilogue>(2);
+
+// One register tile's worth of choices; any value gives the same bits.
+struct MatmulTile {
+  int rows;    // token rows of a register tile
+  int panels;  // panels of a register tile
+  int inputs;  // inputs of one cache block
+};
+
+struct MatmulArgs {
+  const std::byte* weights;  // the packed matrix, all panels
+  uint64_t panel_bytes;
+  int inputs;
+  const float* bias;  // by packed output column, or null
+  const std::byte* x;  // (rows, inputs), Float32 or BFloat16 as the weights
+  uint64_t x_row_bytes;
+  int rows;
+  std::byte* out;  // (rows, outputs), for SiluGate (rows, outputs / 2)
+  uint64_t out_row_bytes;
+  Format out_format;  // Float32 or BFloat16
+  Epilogue epilogue;
+  // The panels to compute, [begin, end); both even for SiluGate.
+  int64_t panel_begin;
+  int64_t panel_end;
+  MatmulTile tile;
+  float* scratch;  // kMatmulScratch floats, the thread's own
+};
+// For up to kMaxRows rows of one tile of panels.
+inline constexpr int kMaxRows = 4096;
+inline constexpr int kMaxTilePanels = 4;
+inline constexpr int64_t kMatmulScratch = int64_t{kMaxRows} * kMaxTilePanels * 16;
+
+struct KvLayout {
+  Format format;  // Float32 or BFloat16
+  int head_dim;
+  int num_kv_heads;
+  int num_layers;
+  int block_size;        // positions
+  uint64_t group_bytes;  // 16 positions of one slice
+  uint64_t slice_bytes;  // one layer, one KV head of a block
+  uint64_t block_bytes;
+
+  static KvLayout Make(Format format, int head_dim, int num_kv_heads,
+                       int num_layers, int block_size);
+};
+
+struct RopeKvArgs {
+  KvLayout kv;
+  std::byte* cache;
+  int layer;
+  const int32_t* blocks;  // the row's sequence
+  int32_t position;
+  float* qkv;           // q heads, k heads, v heads of one row
+  const float* rotary;  // cosines, sines: head_dim / 2 each
+  const float* q_norm;  // head_dim weights, or null
+  const float* k_norm;
+  float epsilon;
+  int num_heads;
+};
+
+struct AttentionArgs {
+  KvLayout kv;
+  const std::byte* cache;
+  int layer;
+  const int32_t* blocks;  // the rows' sequence
+  int kv_head;
+  int num_heads;
+  // Consecutive rows of one sequence, ascending positions.
+  int rows;
+  const int32_t* positions;
+  const std::byte* q;  // row 0; a row's heads are contiguous floats
+  uint64_t q_row_bytes;
+  std::byte* out;
+  uint64_t out_row_bytes;
+  Format out_format;
+  float scale;
+  int window;         // last positions attended to; 0 for all
+  int partition_len;  // positions reduced on their own before being combined
+  float* scratch;     // AttentionScratch() floats, the thread's own
+};
+// Rows that one call may bring, and the floats of scratch it then needs.
+int AttentionRows(int num_heads, int num_kv_heads);
+int64_t AttentionScratch(int num_heads, int num_kv_heads, int head_dim);
+
+// Keys that are scored together; tiles begin at multiples of it.
+inline constexpr int kKeyTile = 64;
+
+struct KernelTable {
+  const char* isa;  // "scalar", "avx2", "avx512"
+
+  // output rows = input rows x weights, with the epilogue.
+  void (*matmul_f32)(const MatmulArgs& args);
+  void (*matmul_bf16)(const MatmulArgs& args);
+
+  // out = x / sqrt(mean(x^2) + epsilon) * weight, one row of `columns`.
+  void (*rms_norm)(const float* x, const float* weight, int columns,
+                   float epsilon, std::byte* out, uint64_t out_row_bytes,
+                   Format out_format);
+
+  // Row `token` of a packed matrix with `inputs` inputs, as float32.
+  void (*embed_f32)(const std::byte* weights, int inputs, int64_t token,
+                    float* out);
+  void (*embed_bf16)(const std::byte* weights, int inputs, int64_t token,
+                     float* out);
+
+  // One row: norms, rotates and stores k and v, rotates q in place. `heads`
+  // [begin, end) counts KV heads; each comes with its q heads.
+  void (*rope_kv)(const RopeKvArgs& args, int begin, int end);
+
+  void (*attention)(const AttentionArgs& args);
+};
+
+}  // namespace rbln

@@ -1,0 +1,90 @@
+// Sixteen float lanes as one AVX-512 register. See vec_scalar.h for what each
+// function means.
+#pragma once
+
+#include <immintrin.h>
+#include <stdint.h>
+
+namespace rbln {
+namespace {
+
+#define RBLN_INLINE static inline __attribute__((always_inline))
+
+using V = __m512;
+
+RBLN_INLINE V Zero() { return _mm512_setzero_ps(); }
+RBLN_INLINE V Broadcast(float x) { return _mm512_set1_ps(x); }
+RBLN_INLINE V Load(const float* p) { return _mm512_loadu_ps(p); }
+RBLN_INLINE void Store(float* p, V v) { _mm512_storeu_ps(p, v); }
+RBLN_INLINE V Add(V a, V b) { return _mm512_add_ps(a, b); }
+RBLN_INLINE V Sub(V a, V b) { return _mm512_sub_ps(a, b); }
+RBLN_INLINE V Mul(V a, V b) { return _mm512_mul_ps(a, b); }
+RBLN_INLINE V Div(V a, V b) { return _mm512_div_ps(a, b); }
+RBLN_INLINE V Max(V a, V b) { return _mm512_max_ps(a, b); }
+RBLN_INLINE V Min(V a, V b) { return _mm512_min_ps(a, b); }
+RBLN_INLINE V Fma(V a, V b, V c) { return _mm512_fmadd_ps(a, b, c); }
+RBLN_INLINE V Round(V x) {
+  return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT);
+}
+RBLN_INLINE V PowerOfTwo(V n) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(
+      _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23));
+}
+RBLN_INLINE V SelectLess(V x, V bound, V a, V b) {
+  return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, bound, _CMP_LT_OQ), b, a);
+}
+// The first n lanes, for any n.
+RBLN_INLINE uint32_t FirstLanes(int n) {
+  return n >= 16 ? 0xffffu : n <= 0 ? 0u : (1u << n) - 1;
+}
+RBLN_INLINE V KeepLanes(V v, int begin, int end, V fill) {
+  const uint32_t keep = FirstLanes(end) & ~FirstLanes(begin);
+  return _mm512_mask_blend_ps(static_cast<__mmask16>(keep), fill, v);
+}
+
+RBLN_INLINE V LoadBf16(const uint16_t* p) {
+  const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return _mm512_castsi512_ps(
+      _mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
+}
+RBLN_INLINE void StoreBf16(uint16_t* p, V v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                      (__m256i)_mm512_cvtneps_pbh(v));
+}
+RBLN_INLINE uint16_t ToBf16(float x) {
+  return static_cast<uint16_t>(
+      _mm_cvtsi128_si32((__m128i)_mm_cvtneps_pbh(_mm_set_ss(x))));
+}
+
+RBLN_INLINE float Sum(V v) {
+  const __m256 a = _mm256_add_ps(_mm512_castps512_ps256(v),
+                                 _mm512_extractf32x8_ps(v, 1));
+  const __m128 b =
+      _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  const __m128 c = _mm_add_ps(b, _mm_movehl_ps(b, b));
+  return _mm_cvtss_f32(_mm_add_ss(c, _mm_shuffle_ps(c, c, 1)));
+}
+RBLN_INLINE float Largest(V v) { return _mm512_reduce_max_ps(v); }
+
+using Bf16Pair = __m512bh;
+RBLN_INLINE Bf16Pair LoadPanelPair(const uint16_t* p) {
+  return (__m512bh)_mm512_loadu_si512(p);
+}
+RBLN_INLINE Bf16Pair BroadcastPair(const uint16_t* p) {
+  int32_t bits;
+  __builtin_memcpy(&bits, p, sizeof bits);
+  return (__m512bh)_mm512_set1_epi32(bits);
+}
+RBLN_INLINE V DotPair(Bf16Pair x, Bf16Pair w, V acc) {
+  return _mm512_dpbf16_ps(acc, w, x);
+}
+RBLN_INLINE void Prefetch(const void* p) {
+  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
+}
+
+// Thirty-two registers: up to 24 accumulators.
+constexpr int kRegisterTileRows = 6;
+constexpr int kWideTileRows = 12;
+
+}  // namespace
+}  // namespace rbln
