@@ -59,7 +59,9 @@ void Barrier::Wait() {
 ThreadTeam::ThreadTeam(int size, bool pin) : size_(size), barrier_(size) {
   std::vector<int> cpus;
   if (pin) cpus = AllowedCpus();
-  if (static_cast<int>(cpus.size()) < size) cpus.clear();
+  // With CPUs to spare the scheduler knows better than we which are idle, and
+  // two processes must not pile up on the same ones.
+  if (static_cast<int>(cpus.size()) != size) cpus.clear();
   for (int thread = 1; thread < size; ++thread) {
     const int cpu = cpus.empty() ? -1 : cpus[thread];
     threads_.emplace_back([this, thread, cpu] {

@@ -31,7 +31,7 @@ class Barrier {
 class ThreadTeam {
  public:
   // With `pin`, thread i is bound to the i-th CPU this process may use, where
-  // there are at least as many.
+  // there are exactly as many.
   ThreadTeam(int size, bool pin);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;

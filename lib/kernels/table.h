@@ -69,12 +69,9 @@ struct MatmulArgs {
   int64_t panel_begin;
   int64_t panel_end;
   MatmulTile tile;
-  float* scratch;  // kMatmulScratch floats, the thread's own
+  float* scratch;  // rows * kMaxTilePanels * 16 floats, the thread's own
 };
-// For up to kMaxRows rows of one tile of panels.
-inline constexpr int kMaxRows = 4096;
 inline constexpr int kMaxTilePanels = 4;
-inline constexpr int64_t kMatmulScratch = int64_t{kMaxRows} * kMaxTilePanels * 16;
 
 struct KvLayout {
   Format format;  // Float32 or BFloat16

@@ -43,6 +43,7 @@ class Executor {
   virtual const Manifest& manifest() const = 0;
   // Number of KV cache blocks; block ids are 0 .. num_blocks - 1.
   virtual int num_blocks() const = 0;
+  virtual int threads() const { return 1; }
 
   // Runs `rows` through the program of `program_rows` rows (one of
   // manifest().decoder_batch_sizes, or manifest().prefill_chunk_size).
@@ -60,11 +61,35 @@ class Executor {
 
 struct RuntimeOptions {
   int threads = 0;  // 0: what base/cpu.h grants
-  // KV cache blocks; 0: the manifest's number, or what fits in memory.
+  // KV cache blocks; 0: the manifest's number, or else enough for batch_size
+  // full sequences, or as many as fit in memory.
   int num_blocks = 0;
+  // Bytes of memory to stay under; 0: what base/cpu.h calls available.
+  uint64_t memory_limit = 0;
   // Check every file's checksum before running (reads everything).
   bool verify = false;
 };
+
+// What running a compiled directory takes, and how the number of KV cache blocks
+// came about.
+struct MemoryPlan {
+  uint64_t weights_bytes = 0;    // mapped, shared through the page cache
+  uint64_t kv_block_bytes = 0;
+  int num_blocks = 0;
+  int wanted_blocks = 0;  // for batch_size full sequences
+  uint64_t arena_bytes = 0;      // values of one step, and scratch
+  uint64_t available_bytes = 0;
+  std::string available_reason;
+
+  uint64_t kv_bytes() const { return kv_block_bytes * num_blocks; }
+  uint64_t total_bytes() const {
+    return weights_bytes + kv_bytes() + arena_bytes;
+  }
+};
+// Reads the manifest and the programs' headers only. Throws as LoadModel does,
+// Error(kResource) among them where not even one full sequence fits.
+MemoryPlan PlanMemory(const std::string& directory,
+                      const RuntimeOptions& options);
 
 // Loads a compiled directory. Weights are mapped, not read. Throws
 // Error(kModel) when it cannot be used (missing, corrupt, of another version,

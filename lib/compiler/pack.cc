@@ -1,0 +1,197 @@
+// Packing: the checkpoint's tensors become panels (kernels/table.h), in pieces
+// small enough that memory does not depend on the model's size.
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstring>
+
+#include "base/file.h"
+#include "base/threads.h"
+#include "compiler/lower.h"
+
+namespace rbln {
+
+uint64_t WeightBytes(const GraphWeight& weight, int group_size);
+
+namespace {
+
+// About the source floats that one thread holds at a time.
+constexpr int64_t kPieceElements = int64_t{1} << 19;
+
+uint16_t RoundToBf16(float x) {
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) {
+    return static_cast<uint16_t>((bits >> 16) | 0x40);  // keep it a NaN
+  }
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+// Where a packed output column comes from.
+struct Column {
+  int tensor;  // -1: padding
+  int64_t row;
+};
+
+Column SourceOf(const GraphWeight& weight, int64_t column) {
+  if (weight.packing == Packing::kAlternate) {
+    const int tensors = static_cast<int>(weight.tensors.size());
+    const int64_t panel = column / kPanel;
+    const int tensor = static_cast<int>(panel % tensors);
+    const int64_t row = panel / tensors * kPanel + column % kPanel;
+    return row < weight.tensor_outputs[tensor] ? Column{tensor, row}
+                                               : Column{-1, 0};
+  }
+  for (size_t tensor = 0; tensor < weight.tensors.size(); ++tensor) {
+    if (column < weight.tensor_outputs[tensor]) {
+      return {static_cast<int>(tensor), column};
+    }
+    column -= weight.tensor_outputs[tensor];
+  }
+  return {-1, 0};
+}
+
+// Reads the rows of panels [begin, end) as (16 * panels, inputs) floats, rows
+// of padding as zeros. Rows that follow each other in a tensor are read at once.
+void ReadPanels(const GraphWeight& weight, const WeightSource& source,
+                int64_t begin, int64_t end, std::vector<float>* rows) {
+  const int64_t inputs = std::max(1, weight.inputs);
+  const int64_t count = (end - begin) * kPanel;
+  rows->assign(count * inputs, 0.0f);
+  for (int64_t i = 0; i < count;) {
+    const Column from = SourceOf(weight, begin * kPanel + i);
+    int64_t run = 1;
+    while (i + run < count) {
+      const Column next = SourceOf(weight, begin * kPanel + i + run);
+      if (next.tensor != from.tensor ||
+          (from.tensor >= 0 && next.row != from.row + run)) {
+        break;
+      }
+      ++run;
+    }
+    if (from.tensor >= 0) {
+      source.Read(weight.tensors[from.tensor], from.row * inputs,
+                  std::span(*rows).subspan(i * inputs, run * inputs));
+    }
+    i += run;
+  }
+}
+
+// One panel: 16 rows of `inputs` floats.
+void PackPanel(const GraphWeight& weight, const float* rows, std::byte* out) {
+  const int inputs = weight.inputs;
+  if (weight.format == Format::Float32) {
+    float* to = reinterpret_cast<float*>(out);
+    for (int k = 0; k < inputs; ++k) {
+      for (int lane = 0; lane < kPanel; ++lane) {
+        to[k * kPanel + lane] = rows[int64_t{lane} * inputs + k];
+      }
+    }
+    return;
+  }
+  uint16_t* to = reinterpret_cast<uint16_t*>(out);
+  for (int k = 0; k < inputs; ++k) {
+    for (int lane = 0; lane < kPanel; ++lane) {
+      to[(k / 2 * kPanel + lane) * 2 + k % 2] =
+          RoundToBf16(rows[int64_t{lane} * inputs + k]);
+    }
+  }
+}
+
+// A run of panels of one weight, or a whole vector.
+struct Piece {
+  const GraphWeight* weight;
+  int64_t begin;
+  int64_t end;
+  uint64_t offset;  // in the file
+};
+
+// The weights that operations use, in order of first use.
+std::vector<const GraphWeight*> UsedWeights(const Graph& graph) {
+  std::vector<bool> seen(graph.weights.size(), false);
+  std::vector<const GraphWeight*> used;
+  for (const GraphOp& op : graph.ops) {
+    for (const int index : {op.weight, op.bias}) {
+      if (index < 0 || seen[index]) continue;
+      seen[index] = true;
+      used.push_back(&graph.weights[index]);
+    }
+  }
+  return used;
+}
+
+WeightsLayout LayOut(const Graph& graph, int group_size) {
+  WeightsLayout layout;
+  for (const GraphWeight* weight : UsedWeights(graph)) {
+    layout.Add(weight->name, WeightBytes(*weight, group_size));
+  }
+  return layout;
+}
+
+}  // namespace
+
+uint64_t PackedBytes(const Graph& graph, int group_size) {
+  return LayOut(graph, group_size).file_bytes();
+}
+
+uint64_t PackWeights(const Graph& graph, const ModelDescription& model,
+                     const WeightSource& source, int group_size, int threads,
+                     const std::string& path,
+                     const std::function<void(uint64_t)>& progress) {
+  const std::vector<const GraphWeight*> used = UsedWeights(graph);
+  const WeightsLayout layout = LayOut(graph, group_size);
+  const std::string header = layout.Header();
+
+  std::vector<Piece> pieces;
+  uint64_t offset = header.size();
+  for (const GraphWeight* weight : used) {
+    if (weight->inputs == 0) {
+      pieces.push_back({weight, 0, Panels(weight->Outputs()), offset});
+    } else {
+      const int64_t panels = Panels(weight->Outputs());
+      const uint64_t panel_bytes = WeightBytes(*weight, group_size) / panels;
+      const int64_t step = std::max<int64_t>(
+          1, kPieceElements / (int64_t{kPanel} * weight->inputs));
+      for (int64_t begin = 0; begin < panels; begin += step) {
+        pieces.push_back({weight, begin, std::min(begin + step, panels),
+                          offset + begin * panel_bytes});
+      }
+    }
+    offset += WeightBytes(*weight, group_size);
+  }
+
+  FileWriter file(path);
+  file.Truncate(offset);
+  file.WriteAt(0, std::as_bytes(std::span(header)));
+  ParallelFor(threads, static_cast<int64_t>(pieces.size()), [&](int64_t i) {
+    const Piece& piece = pieces[i];
+    const GraphWeight& weight = *piece.weight;
+    thread_local std::vector<float> rows;
+    thread_local std::vector<std::byte> packed;
+    if (weight.inputs == 0) {
+      if (weight.name == kInverseFrequencies) {
+        rows = model.InverseFrequencies();
+      } else {
+        ReadPanels(weight, source, piece.begin, piece.end, &rows);
+      }
+      packed.assign(WeightBytes(weight, group_size), std::byte{0});
+      std::memcpy(packed.data(), rows.data(),
+                  std::min(packed.size(), rows.size() * sizeof(float)));
+    } else {
+      ReadPanels(weight, source, piece.begin, piece.end, &rows);
+      const uint64_t panel_bytes =
+          WeightBytes(weight, group_size) / Panels(weight.Outputs());
+      packed.assign(panel_bytes * (piece.end - piece.begin), std::byte{0});
+      for (int64_t panel = 0; panel < piece.end - piece.begin; ++panel) {
+        PackPanel(weight, rows.data() + panel * kPanel * weight.inputs,
+                  packed.data() + panel * panel_bytes);
+      }
+    }
+    file.WriteAt(piece.offset, packed);
+    if (progress) progress(packed.size());
+  });
+  file.Sync();
+  file.Close();
+  return offset;
+}
+
+}  // namespace rbln

@@ -1,0 +1,38 @@
+// The passes: free functions graph -> graph, and the one list of them.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace rbln {
+
+// q, k and v of a layer become one matmul, and the norms and rotations of q and
+// k and the write to the KV cache one operation on its result.
+void FuseQkv(Graph& graph);
+// gate, up and silu(gate) * up become one matmul over alternating panels.
+void FuseGateUp(Graph& graph);
+// A matmul whose result is added to the residual adds it itself, in place.
+void FuseResidual(Graph& graph);
+// The final norm reads only the rows whose logits are wanted.
+void FuseSelect(Graph& graph);
+// Matrices are held in `weights`; values that only matmuls read are held in what
+// such a matmul takes.
+void ChooseFormats(Graph& graph, Format weights, Format activations);
+
+struct PassReport {
+  std::string name;
+  double milliseconds;
+  size_t ops;  // after it
+};
+
+// Runs all passes in their order, verifying the graph after each. `dump`, where
+// given, sees the graph after import and after each pass.
+std::vector<PassReport> RunPasses(
+    Graph& graph, Format weights, Format activations,
+    const std::function<void(const std::string& pass, const Graph&)>& dump =
+        nullptr);
+
+}  // namespace rbln

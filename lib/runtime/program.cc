@@ -1,0 +1,234 @@
+#include "runtime/program.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rbln {
+
+int64_t BoundProgram::ScratchFloats(const ProgramT& program) {
+  return std::max(
+      int64_t{program.rows} * kMaxTilePanels * kPanel,
+      AttentionScratch(program.num_heads, program.num_kv_heads,
+                       program.head_dim));
+}
+
+BoundProgram::BoundProgram(const ProgramT& program,
+                           const PackedWeights& weights,
+                           const KernelTable& kernels,
+                           const StepMemory& memory)
+    : kernels_(kernels),
+      memory_(memory),
+      rows_(program.rows),
+      num_heads_(program.num_heads),
+      partition_len_(program.kvcache_partition_len),
+      kv_(KvLayout::Make(program.kv_format, program.head_dim,
+                         program.num_kv_heads, program.num_layers,
+                         program.kvcache_block_size)) {
+  const auto value = [&](int index) {
+    const ValueT& from = *program.values[index];
+    return Value{memory.arena + from.offset, from.row_bytes, from.columns,
+                 from.row_kind, from.format};
+  };
+  const auto weight = [&](int index) -> const std::byte* {
+    if (index < 0) return nullptr;
+    const WeightT& from = *program.weights[index];
+    return weights.Find(from.name, from.bytes).data();
+  };
+  for (const auto& from : program.ops) {
+    Op op{};
+    op.kind = from->kind;
+    if (!from->inputs.empty()) op.in = value(from->inputs[0]);
+    if (from->inputs.size() > 1) op.in2 = value(from->inputs[1]);
+    op.out = value(from->output);
+    op.weight = weight(from->weight);
+    op.bias = weight(from->bias);
+    if (from->weight >= 0) {
+      const WeightT& w = *program.weights[from->weight];
+      op.weight_format = w.format;
+      op.panel_bytes = PanelBytes(w.format, w.inputs, w.group_size);
+      op.panels = Panels(w.outputs);
+      op.inputs = w.inputs;
+    }
+    op.epilogue = from->epilogue;
+    op.tile = {from->tile_rows, from->tile_panels, from->tile_inputs};
+    op.layer = from->layer;
+    op.window = from->window;
+    op.epsilon = from->epsilon;
+    ops_.push_back(op);
+  }
+  logits_ = value(program.logits);
+  next_ = std::make_unique<std::atomic<int64_t>[]>(ops_.size());
+}
+
+BoundProgram::Logits BoundProgram::Run(std::span<const Row> rows,
+                                       std::span<const BlockTable> tables,
+                                       ThreadTeam& team) {
+  step_rows_ = rows;
+  step_tables_ = tables;
+  logits_rows_.clear();
+  positions_.clear();
+  runs_.clear();
+  const int most = AttentionRows(num_heads_, kv_.num_kv_heads);
+  for (int i = 0; i < static_cast<int>(rows.size()); ++i) {
+    positions_.push_back(rows[i].position);
+    if (rows[i].logits) logits_rows_.push_back(i);
+    const bool extends = i > 0 && rows[i].sequence == rows[i - 1].sequence &&
+                         runs_.back().count < most;
+    if (extends) {
+      ++runs_.back().count;
+    } else {
+      runs_.push_back({i, 1});
+    }
+  }
+  for (size_t i = 0; i < ops_.size(); ++i) {
+    next_[i].store(0, std::memory_order_relaxed);
+  }
+  team.Run([&](int thread) {
+    for (size_t i = 0; i < ops_.size(); ++i) {
+      RunOp(ops_[i], thread, team.size(), &next_[i]);
+      team.Meet();
+    }
+  });
+  return {reinterpret_cast<float*>(logits_.data),
+          static_cast<int>(logits_rows_.size()),
+          static_cast<int64_t>(logits_.row_bytes / sizeof(float))};
+}
+
+void BoundProgram::RunOp(const Op& op, int thread, int threads,
+                         std::atomic<int64_t>* next) {
+  const auto [begin, end] = Share(RowCount(op.out.row_kind), thread, threads);
+  switch (op.kind) {
+    case OpKind::Embed: {
+      const auto embed = op.weight_format == Format::Float32
+                             ? kernels_.embed_f32
+                             : kernels_.embed_bf16;
+      for (int64_t row = begin; row < end; ++row) {
+        embed(op.weight, op.inputs, step_rows_[row].token,
+              reinterpret_cast<float*>(op.out.data + row * op.out.row_bytes));
+      }
+      break;
+    }
+    case OpKind::Rotary: {
+      const float* frequencies = reinterpret_cast<const float*>(op.weight);
+      const int half = kv_.head_dim / 2;
+      for (int64_t row = begin; row < end; ++row) {
+        float* out =
+            reinterpret_cast<float*>(op.out.data + row * op.out.row_bytes);
+        for (int i = 0; i < half; ++i) {
+          // The product is rounded to float32 before the cosine is taken, as
+          // in transformers' LlamaRotaryEmbedding.
+          const float angle =
+              frequencies[i] * static_cast<float>(step_rows_[row].position);
+          out[i] = static_cast<float>(std::cos(static_cast<double>(angle)));
+          out[half + i] =
+              static_cast<float>(std::sin(static_cast<double>(angle)));
+        }
+      }
+      break;
+    }
+    case OpKind::RmsNorm:
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t from =
+            op.out.row_kind == RowKind::Logits ? logits_rows_[row] : row;
+        kernels_.rms_norm(
+            reinterpret_cast<const float*>(op.in.data +
+                                           from * op.in.row_bytes),
+            reinterpret_cast<const float*>(op.weight), op.in.columns,
+            op.epsilon, op.out.data + row * op.out.row_bytes, op.out.row_bytes,
+            op.out.format);
+      }
+      break;
+    case OpKind::Matmul:
+      RunMatmul(op, thread, threads);
+      break;
+    case OpKind::RopeKv: {
+      const int heads = kv_.num_kv_heads;
+      const Range items =
+          Share(int64_t(step_rows_.size()) * heads, thread, threads);
+      for (int64_t item = items.begin; item < items.end;) {
+        const int64_t row = item / heads;
+        const int first = static_cast<int>(item % heads);
+        const int last = static_cast<int>(
+            std::min<int64_t>(heads, first + (items.end - item)));
+        const Row& at = step_rows_[row];
+        RopeKvArgs args{};
+        args.kv = kv_;
+        args.cache = memory_.kv_cache;
+        args.layer = op.layer;
+        args.blocks = step_tables_[at.sequence].data();
+        args.position = at.position;
+        args.qkv =
+            reinterpret_cast<float*>(op.out.data + row * op.out.row_bytes);
+        args.rotary = reinterpret_cast<const float*>(op.in2.data +
+                                                     row * op.in2.row_bytes);
+        args.q_norm = reinterpret_cast<const float*>(op.weight);
+        args.k_norm = reinterpret_cast<const float*>(op.bias);
+        args.epsilon = op.epsilon;
+        args.num_heads = num_heads_;
+        kernels_.rope_kv(args, first, last);
+        item += last - first;
+      }
+      break;
+    }
+    case OpKind::Attention:
+      RunAttention(op, thread, next);
+      break;
+  }
+}
+
+void BoundProgram::RunMatmul(const Op& op, int thread, int threads) {
+  const int rows = RowCount(op.out.row_kind);
+  if (rows == 0) return;
+  const int64_t unit = op.epilogue == Epilogue::SiluGate ? 2 : 1;
+  const Range units = Share(op.panels / unit, thread, threads);
+  MatmulArgs args{};
+  args.weights = op.weight;
+  args.panel_bytes = op.panel_bytes;
+  args.inputs = op.inputs;
+  args.bias = reinterpret_cast<const float*>(op.bias);
+  args.x = op.in.data;
+  args.x_row_bytes = op.in.row_bytes;
+  args.rows = rows;
+  args.out = op.out.data;
+  args.out_row_bytes = op.out.row_bytes;
+  args.out_format = op.out.format;
+  args.epilogue = op.epilogue;
+  args.panel_begin = units.begin * unit;
+  args.panel_end = units.end * unit;
+  args.tile = op.tile;
+  args.scratch = memory_.scratch[thread];
+  (op.weight_format == Format::Float32 ? kernels_.matmul_f32
+                                       : kernels_.matmul_bf16)(args);
+}
+
+void BoundProgram::RunAttention(const Op& op, int thread,
+                                std::atomic<int64_t>* next) {
+  AttentionArgs args{};
+  args.kv = kv_;
+  args.cache = memory_.kv_cache;
+  args.layer = op.layer;
+  args.num_heads = num_heads_;
+  args.q_row_bytes = op.in.row_bytes;
+  args.out_row_bytes = op.out.row_bytes;
+  args.out_format = op.out.format;
+  args.scale = 1.0f / std::sqrt(static_cast<float>(kv_.head_dim));
+  args.window = op.window;
+  args.partition_len = partition_len_;
+  args.scratch = memory_.scratch[thread];
+  // Sequences differ in length: items are handed out, not shared out.
+  const int64_t items = int64_t(runs_.size()) * kv_.num_kv_heads;
+  while (true) {
+    const int64_t item = next->fetch_add(1, std::memory_order_relaxed);
+    if (item >= items) return;
+    const RowRun& run = runs_[item / kv_.num_kv_heads];
+    args.kv_head = static_cast<int>(item % kv_.num_kv_heads);
+    args.rows = run.count;
+    args.positions = &positions_[run.begin];
+    args.blocks = step_tables_[step_rows_[run.begin].sequence].data();
+    args.q = op.in.data + run.begin * op.in.row_bytes;
+    args.out = op.out.data + run.begin * op.out.row_bytes;
+    kernels_.attention(args);
+  }
+}
+
+}  // namespace rbln
