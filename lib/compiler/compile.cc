@@ -1,0 +1,349 @@
+#include "compiler/compile.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+
+#include "artifact/manifest.h"
+#include "base/cpu.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "compiler/lower.h"
+#include "kernels/kernels.h"
+#include "passes/passes.h"
+
+namespace rbln {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Copied as they were, where the checkpoint has them.
+constexpr const char* kCopiedFiles[] = {
+    "config.json",           "generation_config.json",
+    "tokenizer.json",        "tokenizer_config.json",
+    "special_tokens_map.json", "chat_template.jinja",
+};
+
+Format ToFormat(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kFloat32:
+      return Format::Float32;
+    case WeightFormat::kBFloat16:
+      return Format::BFloat16;
+    case WeightFormat::kInt8:
+      return Format::Int8;
+    case WeightFormat::kInt4:
+      return Format::Int4;
+  }
+  return Format::Float32;
+}
+Format ToFormat(ActivationFormat format) {
+  return format == ActivationFormat::kFloat32    ? Format::Float32
+         : format == ActivationFormat::kBFloat16 ? Format::BFloat16
+                                                 : Format::Int8;
+}
+Format ToFormat(KvFormat format) {
+  return format == KvFormat::kFloat32    ? Format::Float32
+         : format == KvFormat::kBFloat16 ? Format::BFloat16
+                                         : Format::Int8;
+}
+
+// What the options ask for and this version cannot do yet.
+void CheckSupported(const CompileOptions& options) {
+  const auto refuse = [](const char* key, const std::string& value,
+                         const char* can) {
+    throw UsageError("{}: {} is not supported by this version, which has: {}",
+                     key, value, can);
+  };
+  if (options.weights != WeightFormat::kFloat32 &&
+      options.weights != WeightFormat::kBFloat16) {
+    refuse("quantization.weights", FormatName(ToFormat(options.weights)),
+           "dtype float32 and bfloat16");
+  }
+  if (ToFormat(options.activations) != ToFormat(options.weights)) {
+    refuse("quantization.activations",
+           FormatName(ToFormat(options.activations)),
+           "the same format as the weights");
+  }
+  if (options.kv_caches == KvFormat::kInt8) {
+    refuse("quantization.kv_caches", "int8", "float32 and bfloat16");
+  }
+  if (options.tensor_parallel_size != 1) {
+    refuse("tensor_parallel_size",
+           std::to_string(options.tensor_parallel_size), "1");
+  }
+}
+
+// The instruction set to compile for.
+std::string ResolveTarget(const std::string& target) {
+  if (target == "native") return NativeKernels().isa;
+  if (FindKernels(target) == nullptr) {
+    throw UsageError("target: {} is not an instruction set of this build",
+                     target);
+  }
+  return target;
+}
+
+Manifest DescribeModel(const ModelDescription& model,
+                       const CompileOptions& options,
+                       const std::string& target) {
+  Manifest manifest;
+  manifest.tool_version = RBLN_VERSION;
+  manifest.architecture = model.architecture;
+  manifest.vocab_size = model.vocab_size;
+  manifest.num_layers = model.num_layers;
+  manifest.num_heads = model.num_heads;
+  manifest.num_kv_heads = model.num_kv_heads;
+  manifest.head_dim = model.head_dim;
+  manifest.hidden_size = model.hidden_size;
+  manifest.num_parameters = model.NumParameters();
+  manifest.sliding_window = model.sliding_window;
+  manifest.batch_size = options.batch_size;
+  manifest.decoder_batch_sizes = options.decoder_batch_sizes;
+  manifest.max_seq_len = options.max_seq_len;
+  manifest.tensor_parallel_size = options.tensor_parallel_size;
+  manifest.attn_impl =
+      options.attn_impl == AttnImpl::kEager ? "eager" : "flash_attn";
+  manifest.kvcache_partition_len = options.kvcache_partition_len;
+  manifest.kvcache_block_size = options.kvcache_block_size;
+  manifest.kvcache_num_blocks = options.kvcache_num_blocks;
+  manifest.prefill_chunk_size = options.prefill_chunk_size;
+  manifest.weights = FormatName(ToFormat(options.weights));
+  manifest.activations = FormatName(ToFormat(options.activations));
+  manifest.kv_caches = FormatName(ToFormat(options.kv_caches));
+  const bool quantized = options.weights == WeightFormat::kInt8 ||
+                         options.weights == WeightFormat::kInt4;
+  manifest.group_size = quantized ? options.group_size : 0;
+  manifest.target = target;
+  for (const auto& [name, value] : options.sampling.values) {
+    manifest.sampling[name] = ParseJson(value, name, ErrorKind::kUsage);
+  }
+  manifest.source = options.model;
+  return manifest;
+}
+
+// The directory in which the output is built, held against other compiles.
+class Staging {
+ public:
+  explicit Staging(const std::string& output) : path_(output + ".partial") {
+    std::error_code error;
+    fs::create_directories(path_, error);
+    fd_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd_ < 0) {
+      throw ResourceError("{}: cannot create: {}", path_,
+                          error ? error.message() : std::strerror(errno));
+    }
+    if (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+      close(fd_);
+      throw ResourceError("{}: another compile is writing there; wait for it, "
+                          "or choose another output",
+                          path_);
+    }
+    // Left by a compile that was killed.
+    for (const auto& entry : fs::directory_iterator(path_)) {
+      fs::remove_all(entry.path());
+    }
+  }
+  // Removes what was not moved to its place.
+  ~Staging() {
+    std::error_code ignored;
+    if (!moved_) fs::remove_all(path_, ignored);
+    close(fd_);
+  }
+  void MoveTo(const std::string& output) {
+    SyncDirectory(path_);
+    ReplaceDirectory(path_, output);
+    moved_ = true;
+  }
+  std::string operator/(const std::string& name) const {
+    return path_ + "/" + name;
+  }
+
+ private:
+  std::string path_;
+  int fd_ = -1;
+  bool moved_ = false;
+};
+
+void WriteNewFile(const std::string& path, std::string_view content) {
+  FileWriter writer(path);
+  writer.Write(content);
+  writer.Sync();
+  writer.Close();
+}
+
+// The checksum of a file, read through a map: for the weights, which were just
+// written and lie in the page cache.
+ManifestFile Describe(const std::string& path) {
+  const MappedFile file(path, ErrorKind::kResource);
+  return {file.bytes().size(), HashBytes(file.bytes())};
+}
+
+void CheckDisk(const std::string& output, uint64_t bytes) {
+  fs::path place = fs::absolute(output).parent_path();
+  while (!fs::exists(place) && place.has_relative_path()) {
+    place = place.parent_path();
+  }
+  struct statvfs info {};
+  if (statvfs(place.c_str(), &info) != 0) return;
+  const uint64_t left = uint64_t{info.f_bavail} * info.f_frsize;
+  if (left < bytes) {
+    throw ResourceError("{}: {:.2f} GB are needed, {:.2f} GB are free on that "
+                        "file system",
+                        output, bytes * 1e-9, left * 1e-9);
+  }
+}
+
+// The last compile's manifest, where there is a good one.
+std::optional<Manifest> LastManifest(const std::string& output) {
+  if (!FileExists(output + "/" + kManifestName)) return std::nullopt;
+  try {
+    return Manifest::Read(output);
+  } catch (const Error&) {
+    return std::nullopt;  // damaged or of another version: compiled over
+  }
+}
+
+// Whether `output` may be replaced: it is not there, empty, or of our making.
+void CheckOutput(const std::string& output) {
+  std::error_code ignored;
+  if (!fs::exists(output, ignored)) return;
+  if (!fs::is_directory(output, ignored)) {
+    throw UsageError("output: {} is a file; name a directory", output);
+  }
+  if (!fs::is_empty(output, ignored) &&
+      !FileExists(output + "/" + kManifestName)) {
+    throw UsageError(
+        "output: {} exists and is not a compiled directory (it has no {}); "
+        "choose another, or remove it",
+        output, kManifestName);
+  }
+}
+
+}  // namespace
+
+CompileReport Compile(const Checkpoint& checkpoint,
+                      const CompileOptions& options,
+                      const CompileSettings& settings) {
+  const auto start = std::chrono::steady_clock::now();
+  CheckSupported(options);
+  CheckOutput(options.output);
+  const ModelDescription& model = checkpoint.model();
+  const std::string target = ResolveTarget(options.target);
+  const int threads =
+      settings.threads > 0 ? settings.threads : GrantedCpus().threads;
+
+  Graph graph = ImportModel(model);
+  RunPasses(graph, ToFormat(options.weights), ToFormat(options.activations),
+            [&](const std::string& pass, const Graph& after) {
+              if (settings.dump) settings.dump(pass, DumpGraph(after));
+            });
+
+  Manifest manifest = DescribeModel(model, options, target);
+  manifest.source_fingerprint = checkpoint.weights().Fingerprint();
+
+  // Small files, by name, with their content.
+  std::map<std::string, std::string> small;
+  LowerOptions lower;
+  lower.isa = target;
+  lower.kv_format = ToFormat(options.kv_caches);
+  lower.kvcache_block_size = options.kvcache_block_size;
+  lower.partition_len = options.kvcache_partition_len > 0
+                            ? options.kvcache_partition_len
+                            : options.max_seq_len;
+  lower.group_size = options.group_size;
+  const auto add_program = [&](const std::string& name, int rows) {
+    lower.rows = rows;
+    lower.logits_rows = rows;
+    small[name] = SerializeProgram(LowerGraph(graph, model, lower));
+  };
+  add_program("prefill.rbln", options.prefill_chunk_size);
+  for (const int size : options.decoder_batch_sizes) {
+    add_program(fmt::format("decoder_batch_{}.rbln", size), size);
+  }
+  for (const char* name : kCopiedFiles) {
+    const std::string path = checkpoint.directory() + "/" + name;
+    if (FileExists(path)) small[name] = ReadFile(path, ErrorKind::kUsage);
+  }
+  for (const auto& [name, content] : small) {
+    manifest.files[name] = {content.size(), HashBytes(content)};
+  }
+
+  CompileReport report;
+  report.output = options.output;
+  report.target = target;
+  const std::string weights_name = WeightsFileName(0, 1);
+  const std::optional<Manifest> last =
+      settings.force ? std::nullopt : LastManifest(options.output);
+  const auto unchanged = [&](const std::string& name) {
+    if (!last) return false;
+    const auto before = last->files.find(name);
+    std::error_code error;
+    return before != last->files.end() &&
+           before->second.checksum == manifest.files[name].checksum &&
+           fs::file_size(options.output + "/" + name, error) ==
+               before->second.size;
+  };
+  // Panels do not depend on the target, so that a compile for another one keeps
+  // the weights too.
+  if (last && last->source_fingerprint == manifest.source_fingerprint &&
+      last->weights == manifest.weights &&
+      last->group_size == manifest.group_size &&
+      last->files.contains(weights_name)) {
+    manifest.files[weights_name] = last->files.at(weights_name);
+  }
+  const bool keep_weights =
+      manifest.files.contains(weights_name) && unchanged(weights_name);
+  for (const auto& [name, content] : small) {
+    (unchanged(name) ? report.kept : report.written).push_back(name);
+  }
+  (keep_weights ? report.kept : report.written).push_back(weights_name);
+
+  if (!report.written.empty() || !last ||
+      last->ToJson() != manifest.ToJson()) {
+    const uint64_t packed = PackedBytes(graph, options.group_size);
+    if (!keep_weights) CheckDisk(options.output, packed);
+    Staging staging(options.output);
+    if (keep_weights) {
+      const std::string from = options.output + "/" + weights_name;
+      std::error_code error;
+      fs::create_hard_link(from, staging / weights_name, error);
+      if (error) fs::copy_file(from, staging / weights_name);
+    } else {
+      std::atomic<uint64_t> done{0};
+      PackWeights(graph, model, checkpoint.weights(), options.group_size,
+                  threads, staging / weights_name, [&](uint64_t bytes) {
+                    const uint64_t now = done.fetch_add(bytes) + bytes;
+                    if (settings.progress) {
+                      settings.progress("pack", now, packed);
+                    }
+                  });
+      manifest.files[weights_name] = Describe(staging / weights_name);
+      report.source_bytes = checkpoint.weights().total_bytes();
+    }
+    for (const auto& [name, content] : small) {
+      WriteNewFile(staging / name, content);
+    }
+    WriteNewFile(staging / kManifestName, manifest.ToJson());
+    staging.MoveTo(options.output);
+    if (report.written.empty()) report.written.push_back(kManifestName);
+  }
+
+  for (const auto& [name, file] : manifest.files) {
+    report.output_bytes += file.size;
+  }
+  report.seconds = std::chrono::duration<double>(
+                       std::chrono::steady_clock::now() - start)
+                       .count();
+  return report;
+}
+
+}  // namespace rbln
