@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "text/tokenizer_unicode.h"
 #include "text/tokenizer_utf8.h"
 
 namespace rbln {
@@ -14,10 +15,18 @@ constexpr int kNfkd = kNfd | UTF8PROC_COMPAT;
 constexpr int kNfc = UTF8PROC_STABLE | UTF8PROC_COMPOSE;
 constexpr int kNfkc = kNfc | UTF8PROC_COMPAT;
 
+template <size_t kCount>
+bool IsIn(char32_t c, const CharRange (&ranges)[kCount]) {
+  const CharRange* found = std::partition_point(
+      ranges, ranges + kCount, [c](const CharRange& r) { return r.last < c; });
+  return found != ranges + kCount && found->first <= c;
+}
+
 // Characters below it are the same in every form that `form` may be.
 char32_t FirstChanging(int form) { return form == kNfc ? 0x300 : 0x80; }
 
-void AppendUnicodeForm(std::string_view text, int form, std::string* out) {
+// Normalizes text without any of kNotNormalized.
+void AppendKnownUnicodeForm(std::string_view text, int form, std::string* out) {
   const char32_t first_changing = FirstChanging(form);
   bool unchanged = true;
   for (size_t at = 0; at < text.size() && unchanged;) {
@@ -67,6 +76,28 @@ void AppendUnicodeForm(std::string_view text, int form, std::string* out) {
   }
 }
 
+void AppendUnicodeForm(std::string_view text, int form, std::string* out) {
+  size_t done = 0;
+  for (size_t at = 0; at < text.size();) {
+    const size_t begin = at;
+    if (!IsIn(NextChar(text, &at), kNotNormalized)) continue;
+    AppendKnownUnicodeForm(text.substr(done, begin - done), form, out);
+    *out += text.substr(begin, at - begin);
+    done = at;
+  }
+  AppendKnownUnicodeForm(text.substr(done), form, out);
+}
+
+char32_t Lowercase(char32_t c) {
+  for (const LowercaseRange& range : kLowercaseAdditions) {
+    if (c >= range.first && c <= range.last) {
+      return c - range.first + range.lower_first;
+    }
+  }
+  return static_cast<char32_t>(
+      utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
+}
+
 void AppendLowercase(std::string_view text, std::string* out) {
   for (size_t at = 0; at < text.size();) {
     const char32_t c = NextChar(text, &at);
@@ -74,17 +105,17 @@ void AppendLowercase(std::string_view text, std::string* out) {
       // The one character whose lower case is two.
       *out += "i\xCC\x87";
     } else {
-      AppendUtf8(static_cast<char32_t>(
-                     utf8proc_tolower(static_cast<utf8proc_int32_t>(c))),
-                 out);
+      AppendUtf8(Lowercase(c), out);
     }
   }
 }
 
 bool IsMark(char32_t c) {
   const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
-  return category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_MC ||
-         category == UTF8PROC_CATEGORY_ME;
+  const bool is_mark = category == UTF8PROC_CATEGORY_MN ||
+                       category == UTF8PROC_CATEGORY_MC ||
+                       category == UTF8PROC_CATEGORY_ME;
+  return is_mark != IsIn(c, kMarkExceptions);
 }
 
 std::string_view Strip(std::string_view text, bool left, bool right) {

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "text/normalizer.h"
+#include "text/tokenizer_unicode.h"
 #include "text/tokenizer_utf8.h"
 
 namespace rbln {
@@ -143,7 +144,8 @@ void PreTokenizer::Add(const JsonFields& fields, bool start_moves) {
              ReadBehavior(fields, fields.String("behavior")),
              fields.Bool("invert"));
   } else if (type == "Digits") {
-    AddSplit(Regex("\\p{N}", where, kind),
+    AddSplit(Regex::Pcre2(fmt::format("[\\p{{N}}{}]", kNumericAdditions), where,
+                          kind),
              fields.Bool("individual_digits") ? Behavior::kIsolated
                                               : Behavior::kContiguous,
              false);
@@ -184,12 +186,20 @@ void PreTokenizer::Add(const JsonFields& fields, bool start_moves) {
                false);
     }
   } else if (type == "Whitespace") {
-    AddSplit(Regex("[\\w\\u200C\\u200D]+|[^\\w\\u200C\\u200D\\s]+", where, kind),
+    // Words of Rust's regex crate, which has the joiners among them.
+    const std::string word =
+        fmt::format("\\p{{Alphabetic}}\\p{{M}}\\p{{Nd}}\\p{{Pc}}\\x{{200C}}"
+                    "\\x{{200D}}{}",
+                    kWordAdditions);
+    AddSplit(Regex::Pcre2(fmt::format("[{0}]+|[^{0}\\p{{White_Space}}]+", word),
+                          where, kind),
              Behavior::kRemoved, true);
   } else if (type == "WhitespaceSplit") {
     AddSplit(Regex("\\s", where, kind), Behavior::kRemoved, false);
   } else if (type == "Punctuation") {
-    AddSplit(Regex("[\\p{P}$+<=>^`|~]", where, kind),
+    AddSplit(Regex::Pcre2(fmt::format("(?![{}])[\\p{{P}}$+<=>^`|~]",
+                                      kPunctuationExceptions),
+                          where, kind),
              ReadBehavior(fields, fields.String("behavior", "Isolated")),
              false);
   } else {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 
+#include "text/tokenizer_unicode.h"
 #include "text/tokenizer_utf8.h"
 
 namespace rbln {
@@ -16,8 +17,13 @@ namespace {
 constexpr uint32_t kMatchLimit = 50'000'000;
 constexpr uint32_t kHeapLimitKib = 256 * 1024;
 
-// Oniguruma's \w, as members of a class.
-constexpr std::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
+// Oniguruma's \w, as members of a class. Its table has the digits and
+// fractions of Latin-1 too.
+std::string Word() {
+  return fmt::format(
+      "\\p{{Alphabetic}}\\p{{M}}\\p{{Nd}}\\p{{Pc}}\\xB2\\xB3\\xB9\\xBC-\\xBE{}",
+      kWordAdditions);
+}
 
 class Translator {
  public:
@@ -128,14 +134,14 @@ class Translator {
       case 's': out_ += "\\p{White_Space}"; return;
       case 'S': out_ += "\\P{White_Space}"; return;
       case 'w':
-        out_ += in_class ? std::string(kWord) : fmt::format("[{}]", kWord);
+        out_ += in_class ? Word() : fmt::format("[{}]", Word());
         return;
       case 'W':
         if (in_class) Refuse("'\\W' in a class");
-        out_ += fmt::format("[^{}]", kWord);
+        out_ += fmt::format("[^{}]", Word());
         return;
-      case 'd': out_ += "\\p{Nd}"; return;
-      case 'D': out_ += "\\P{Nd}"; return;
+      case 'd': return Property("Nd", false, in_class);
+      case 'D': return Property("Nd", true, in_class);
       case 'r':
       case 'n':
       case 't':
@@ -156,10 +162,9 @@ class Translator {
         if (At(0) != '{' || end == std::string_view::npos) {
           Refuse(fmt::format("'\\{}' without a name in braces", c));
         }
-        out_ += {'\\', c};
-        out_ += pattern_.substr(at_, end + 1 - at_);
+        const std::string_view name = pattern_.substr(at_ + 1, end - at_ - 1);
         at_ = end + 1;
-        return;
+        return Property(name, c == 'P', in_class);
       }
       case 'u': return Code(4);
       case 'x':
@@ -184,6 +189,21 @@ class Translator {
         }
         Refuse(fmt::format("'\\{}'", c == '\0' ? ' ' : c));
     }
+  }
+
+  void Property(std::string_view name, bool negated, bool in_class) {
+    for (const PropertyAddition& addition : kPropertyAdditions) {
+      if (addition.name != name) continue;
+      if (in_class && negated) Refuse(fmt::format("'\\P{{{}}}' in a class", name));
+      // A script is meant as such, without its extensions.
+      const std::string members = fmt::format(
+          "\\p{{{}{}}}{}", name == "Han" ? "sc:" : "", name, addition.members);
+      out_ += in_class  ? members
+              : negated ? fmt::format("[^{}]", members)
+                        : fmt::format("[{}]", members);
+      return;
+    }
+    Refuse(fmt::format("the property '{}'", name));
   }
 
   // A character given as `digits` hexadecimal digits.
@@ -239,9 +259,21 @@ std::string TranslateRegex(std::string_view pattern, const std::string& where,
   return Translator(pattern, where, kind).Run();
 }
 
-Regex::Regex(std::string_view pattern, const std::string& where,
-             ErrorKind kind) {
-  const std::string translated = TranslateRegex(pattern, where, kind);
+Regex::Regex(std::string_view pattern, const std::string& where, ErrorKind kind)
+    : code_(Compile(pattern, TranslateRegex(pattern, where, kind), where,
+                    kind)) {}
+
+Regex Regex::Pcre2(std::string_view pattern, const std::string& where,
+                   ErrorKind kind) {
+  return Regex(Compile(pattern, pattern, where, kind));
+}
+
+Regex::Regex(std::unique_ptr<const Code> code) : code_(std::move(code)) {}
+
+std::unique_ptr<const Regex::Code> Regex::Compile(std::string_view pattern,
+                                                  std::string_view translated,
+                                                  const std::string& where,
+                                                  ErrorKind kind) {
   auto code = std::make_unique<Code>();
   code->pattern = pattern;
   code->kind = kind;
@@ -262,7 +294,7 @@ Regex::Regex(std::string_view pattern, const std::string& where,
   }
   // Where the just-in-time compiler is missing the interpreter does the same.
   code->jit = pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE) == 0;
-  code_ = std::move(code);
+  return code;
 }
 
 Regex Regex::Literal(std::string_view literal, const std::string& where,

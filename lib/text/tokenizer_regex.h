@@ -29,6 +29,9 @@ class Regex {
   // One that matches exactly `literal`, which must not be empty.
   static Regex Literal(std::string_view literal, const std::string& where,
                        ErrorKind kind);
+  // A pattern of our own, in PCRE2's syntax and with its Unicode tables.
+  static Regex Pcre2(std::string_view pattern, const std::string& where,
+                     ErrorKind kind);
   ~Regex();
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
@@ -54,6 +57,11 @@ class Regex {
 
  private:
   struct Code;
+  explicit Regex(std::unique_ptr<const Code> code);
+  static std::unique_ptr<const Code> Compile(std::string_view pattern,
+                                             std::string_view translated,
+                                             const std::string& where,
+                                             ErrorKind kind);
   std::unique_ptr<const Code> code_;
 };
 
