@@ -186,9 +186,6 @@ class JsonWriter {
       case '\f':
         out_ += "\\f";
         return;
-      case 0x7F:  // ASCII, and not one that JSON escapes
-        out_ += '\x7F';
-        return;
       default:
         break;
     }

@@ -127,7 +127,7 @@ std::vector<std::string_view> SplitSpace(std::string_view text, int64_t limit) {
   text = StripLeft(text);
   while (!text.empty()) {
     if (limit-- == 0) {
-      parts.push_back(StripRight(text));
+      parts.push_back(text);
       break;
     }
     size_t end = 0;
@@ -148,7 +148,7 @@ std::vector<std::string_view> SplitSpaceFromRight(std::string_view text,
   text = StripRight(text);
   while (!text.empty()) {
     if (limit-- == 0) {
-      parts.push_back(StripLeft(text));
+      parts.push_back(text);
       break;
     }
     size_t begin = text.size();

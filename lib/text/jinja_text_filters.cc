@@ -38,7 +38,32 @@ std::string Escape(Interpreter& interpreter, const Value& value) {
   return out;
 }
 
+namespace {
+
+// Decimal digits of any script as those of ASCII.
+std::string AsciiDigits(std::string_view text) {
+  std::string out;
+  for (size_t pos = 0; pos < text.size();) {
+    char32_t c = NextCodePoint(text, pos);
+    if (c >= 0x80 && IsDecimal(c)) {
+      // Digits come in runs of ten, or of several tens, from a zero on.
+      char32_t zero = c;
+      while (IsDecimal(zero - 1)) --zero;
+      c = U'0' + (c - zero) % 10;
+    }
+    AppendCodePoint(out, c);
+  }
+  return out;
+}
+
+}  // namespace
+
 bool ParsePythonInt(std::string_view text, int base, int64_t& out) {
+  std::string ascii;
+  if (!IsAscii(text)) {
+    ascii = AsciiDigits(text);
+    text = ascii;
+  }
   text = Strip(text);
   bool negative = false;
   if (!text.empty() && (text[0] == '-' || text[0] == '+')) {
@@ -84,6 +109,11 @@ bool ParsePythonInt(std::string_view text, int base, int64_t& out) {
 }
 
 bool ParsePythonFloat(std::string_view text, double& out) {
+  std::string ascii;
+  if (!IsAscii(text)) {
+    ascii = AsciiDigits(text);
+    text = ascii;
+  }
   text = Strip(text);
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -515,11 +545,9 @@ Value FileSizeFormat(Interpreter& interpreter, const Value& value,
     return interpreter.Text(fmt::format("{} Bytes", IntFromFloat(bytes)));
   }
   constexpr std::string_view kPrefixes = "kMGTPEZY";
-  double unit = base;
+  double unit = base * base;
   size_t i = 0;
-  do {
-    unit *= base;
-  } while (bytes >= unit && ++i < kPrefixes.size() - 1);
+  for (; bytes >= unit && i + 1 < kPrefixes.size(); ++i) unit *= base;
   const char prefix = binary && i == 0 ? 'K' : kPrefixes[i];
   return interpreter.Text(fmt::format("{:.1f} {}{}B", base * bytes / unit,
                                       prefix, binary ? "i" : ""));
