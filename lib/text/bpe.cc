@@ -131,8 +131,8 @@ Bpe::Bpe(Vocabulary vocabulary, const std::vector<Merge>& merges,
   for (size_t i = 0; i < merges.size() && cut_words_; ++i) {
     if (merges[i].result == last) continue;
     last = merges[i].result;
-    cut_words_ = FindWordStart(vocabulary_.Content(last), 0) ==
-                 std::string_view::npos;
+    cut_words_ =
+        FindWordStart(vocabulary_.Content(last), 0) == std::string_view::npos;
   }
 }
 

@@ -112,7 +112,7 @@ class Bpe {
   Vocabulary vocabulary_;
   std::vector<MergeSlot> slots_;  // a power of two, open addressing
   int shift_ = 0;
-  std::vector<TokenId> char_ids_;  // of the characters below U+10000, or -1
+  std::vector<TokenId> char_ids_;      // of the characters below U+10000, or -1
   std::array<TokenId, 256> byte_ids_;  // of "<0x00>" and so on, or -1
   std::optional<std::string> unk_token_;
   TokenId unk_id_ = -1;

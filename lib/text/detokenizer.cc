@@ -51,9 +51,10 @@ void Decoder::Add(const JsonFields& fields) {
   Stage stage{};
   stage.fused = fused();
   const auto refuse_fused = [&] {
-    fields.Fail(fmt::format("the decoder '{}' is not supported behind Fuse or "
-                            "ByteLevel",
-                            type));
+    fields.Fail(
+        fmt::format("the decoder '{}' is not supported behind Fuse or "
+                    "ByteLevel",
+                    type));
   };
   if (type == "Sequence") {
     const Json& list = fields.Array("decoders");
@@ -140,7 +141,8 @@ void Decoder::Stream::PushTo(size_t index, std::string_view token,
     case Stage::kJoin:
       if (!first) PushTo(index + 1, " ", out);
       return PushTo(index + 1, token, out);
-    case Stage::kFuse: return PushTo(index + 1, token, out);
+    case Stage::kFuse:
+      return PushTo(index + 1, token, out);
     case Stage::kByteLevel: {
       std::string bytes;
       for (size_t at = 0; at < token.size();) {
@@ -159,8 +161,8 @@ void Decoder::Stream::PushTo(size_t index, std::string_view token,
     }
     case Stage::kMetaspace: {
       std::string text;
-      stage.pattern.AppendReplaced(
-          token, first && stage.strip_first ? "" : " ", &text);
+      stage.pattern.AppendReplaced(token, first && stage.strip_first ? "" : " ",
+                                   &text);
       return PushTo(index + 1, text, out);
     }
     case Stage::kReplace: {
@@ -233,8 +235,7 @@ void Decoder::Stream::Settle(std::string* out) {
     if (decoder_->stages_[i].kind != Stage::kByteFallback) continue;
     const size_t valid = ValidUtf8Length(states_[i].pending);
     std::string tail = states_[i].pending.substr(valid);
-    if (!tail.empty() &&
-        ClassifyUtf8(tail).kind != Utf8Prefix::kIncomplete) {
+    if (!tail.empty() && ClassifyUtf8(tail).kind != Utf8Prefix::kIncomplete) {
       tail.clear();
     } else {
       states_[i].pending.resize(valid);

@@ -25,17 +25,17 @@ bool IsIn(char32_t c, const CharRange (&ranges)[kCount]) {
 // Characters below it are the same in every form that `form` may be.
 char32_t FirstChanging(int form) { return form == kNfc ? 0x300 : 0x80; }
 
+// Whether `text` has only characters that no form changes.
+bool IsInForm(std::string_view text, int form) {
+  const char32_t first_changing = FirstChanging(form);
+  for (size_t at = 0; at < text.size();) {
+    if (NextChar(text, &at) >= first_changing) return false;
+  }
+  return true;
+}
+
 // Normalizes text without any of kNotNormalized.
 void AppendKnownUnicodeForm(std::string_view text, int form, std::string* out) {
-  const char32_t first_changing = FirstChanging(form);
-  bool unchanged = true;
-  for (size_t at = 0; at < text.size() && unchanged;) {
-    unchanged = NextChar(text, &at) < first_changing;
-  }
-  if (unchanged) {
-    *out += text;
-    return;
-  }
   // As utf8proc_map, but for the ordering of combining marks, which there takes
   // quadratic time.
   std::vector<utf8proc_int32_t> chars;
@@ -235,6 +235,7 @@ std::string_view Normalizer::Apply(std::string_view text,
       text = Strip(text, step.left, step.right);
       continue;
     }
+    if (step.kind == Kind::kUnicodeForm && IsInForm(text, step.form)) continue;
     next.clear();
     Run(step, text, &next);
     std::swap(*buffer, next);
@@ -246,7 +247,9 @@ std::string_view Normalizer::Apply(std::string_view text,
 void Normalizer::Run(const Step& step, std::string_view text,
                      std::string* out) {
   switch (step.kind) {
-    case Kind::kUnicodeForm: AppendUnicodeForm(text, step.form, out); break;
+    case Kind::kUnicodeForm:
+      AppendUnicodeForm(text, step.form, out);
+      break;
     case Kind::kPrepend:
       *out += step.content;
       *out += text;
@@ -254,15 +257,20 @@ void Normalizer::Run(const Step& step, std::string_view text,
     case Kind::kReplace:
       step.pattern.AppendReplaced(text, step.content, out);
       break;
-    case Kind::kLowercase: AppendLowercase(text, out); break;
-    case Kind::kStrip: *out += Strip(text, step.left, step.right); break;
+    case Kind::kLowercase:
+      AppendLowercase(text, out);
+      break;
+    case Kind::kStrip:
+      break;  // A view will do; see Apply.
     case Kind::kStripAccents:
       for (size_t at = 0; at < text.size();) {
         const char32_t c = NextChar(text, &at);
         if (!IsMark(c)) AppendUtf8(c, out);
       }
       break;
-    case Kind::kByteLevel: AppendByteLevel(text, out); break;
+    case Kind::kByteLevel:
+      AppendByteLevel(text, out);
+      break;
   }
 }
 

@@ -51,10 +51,10 @@ class Normalizer {
   };
   struct Step {
     Kind kind;
-    int form = 0;            // kUnicodeForm: options of utf8proc
-    std::string content;     // kPrepend, kReplace
-    TextPattern pattern;     // kReplace
-    bool left = false;       // kStrip
+    int form = 0;         // kUnicodeForm: options of utf8proc
+    std::string content;  // kPrepend, kReplace
+    TextPattern pattern;  // kReplace
+    bool left = false;    // kStrip
     bool right = false;
   };
 

@@ -43,11 +43,13 @@ class PreTokenizer::Splitter {
 
   void Add(TextRange range, bool is_match) {
     switch (behavior_) {
-      case Behavior::kIsolated: return Emit(range);
+      case Behavior::kIsolated:
+        return Emit(range);
       case Behavior::kRemoved:
         if (!is_match) Emit(range);
         return;
-      case Behavior::kContiguous: return Join(range, is_match == last_, is_match);
+      case Behavior::kContiguous:
+        return Join(range, is_match == last_, is_match);
       case Behavior::kMergedWithPrevious:
         return Join(range, is_match && !last_, is_match);
       case Behavior::kMergedWithNext:
@@ -73,7 +75,8 @@ class PreTokenizer::Splitter {
 
   void Emit(TextRange range) {
     if (range.empty()) return;
-    run_->RunStep(next_step_, text_.substr(range.begin, range.end - range.begin),
+    run_->RunStep(next_step_,
+                  text_.substr(range.begin, range.end - range.begin),
                   at_start_ && range.begin == 0);
   }
 
@@ -160,8 +163,9 @@ void PreTokenizer::Add(const JsonFields& fields, bool start_moves) {
     // The older way to say "never".
     if (!fields.Bool("add_prefix_space", true)) {
       if (scheme != "never") {
-        fields.Fail("add_prefix_space is false, but prepend_scheme is not "
-                    "'never'");
+        fields.Fail(
+            "add_prefix_space is false, but prepend_scheme is not "
+            "'never'");
       }
     }
     const bool first = scheme == "first";
@@ -174,8 +178,9 @@ void PreTokenizer::Add(const JsonFields& fields, bool start_moves) {
         std::any_of(steps_.begin(), steps_.end(),
                     [](const Step& step) { return step.kind != Step::kSplit; });
     if (first && text_changed) {
-      fields.Fail("prepend_scheme 'first' is not supported behind a step that "
-                  "changes the text");
+      fields.Fail(
+          "prepend_scheme 'first' is not supported behind a step that "
+          "changes the text");
     }
     AddPrefix(mark);
     steps_.back().where = first                ? Step::kFirst
@@ -187,21 +192,21 @@ void PreTokenizer::Add(const JsonFields& fields, bool start_moves) {
     }
   } else if (type == "Whitespace") {
     // Words of Rust's regex crate, which has the joiners among them.
-    const std::string word =
-        fmt::format("\\p{{Alphabetic}}\\p{{M}}\\p{{Nd}}\\p{{Pc}}\\x{{200C}}"
-                    "\\x{{200D}}{}",
-                    kWordAdditions);
+    const std::string word = fmt::format(
+        "\\p{{Alphabetic}}\\p{{M}}\\p{{Nd}}\\p{{Pc}}\\x{{200C}}"
+        "\\x{{200D}}{}",
+        kWordAdditions);
     AddSplit(Regex::Pcre2(fmt::format("[{0}]+|[^{0}\\p{{White_Space}}]+", word),
                           where, kind),
              Behavior::kRemoved, true);
   } else if (type == "WhitespaceSplit") {
     AddSplit(Regex("\\s", where, kind), Behavior::kRemoved, false);
   } else if (type == "Punctuation") {
-    AddSplit(Regex::Pcre2(fmt::format("(?![{}])[\\p{{P}}$+<=>^`|~]",
-                                      kPunctuationExceptions),
-                          where, kind),
-             ReadBehavior(fields, fields.String("behavior", "Isolated")),
-             false);
+    AddSplit(
+        Regex::Pcre2(fmt::format("(?![{}])[\\p{{P}}$+<=>^`|~{}]",
+                                 kPunctuationExceptions, kPunctuationAdditions),
+                     where, kind),
+        ReadBehavior(fields, fields.String("behavior", "Isolated")), false);
   } else {
     fields.Fail(fmt::format(
         "the pre-tokenizer '{}' is not supported; supported are Sequence, "
@@ -248,7 +253,8 @@ void PreTokenizer::Run::RunStep(size_t index, std::string_view piece,
       ReplaceAll(piece, ' ', step.prefix, &buffer);
       return RunStep(index + 1, buffer, at_start);
     }
-    case Step::kSplit: break;
+    case Step::kSplit:
+      break;
   }
   Splitter splitter(step.behavior, this, index + 1, piece, at_start);
   Regex::Matches& matches = *matches_[index];

@@ -15,8 +15,8 @@ Bpe BuildBpe(const JsonFields& model, Vocabulary vocabulary,
              const std::vector<Merge>& merges, bool has_members) {
   const std::string type = model.String("type", "BPE");
   if (type != "BPE") {
-    model.Fail(fmt::format("the model type '{}' is not supported, only BPE is",
-                           type));
+    model.Fail(
+        fmt::format("the model type '{}' is not supported, only BPE is", type));
   }
   if (!has_members) {
     model.Fail("wanted an object 'vocab' and an array 'merges'");
@@ -28,8 +28,8 @@ Bpe BuildBpe(const JsonFields& model, Vocabulary vocabulary,
   }
   for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     if (!model.String(name, "").empty()) {
-      model.Fail(fmt::format("{} '{}' is not supported", name,
-                             model.String(name)));
+      model.Fail(
+          fmt::format("{} '{}' is not supported", name, model.String(name)));
     }
   }
   BpeOptions options;
@@ -52,17 +52,19 @@ void ReadPostProcessor(const JsonFields& fields, std::vector<TokenId>* prefix,
     const Json& list = fields.Array("processors");
     for (size_t i = 0; i < list.size(); ++i) {
       ReadPostProcessor(
-          JsonFields(list[i], fmt::format("{}.processors[{}]", fields.path(), i),
+          JsonFields(list[i],
+                     fmt::format("{}.processors[{}]", fields.path(), i),
                      fields.file()),
           prefix, suffix);
     }
     return;
   }
   if (type != "TemplateProcessing") {
-    fields.Fail(fmt::format("the post-processor '{}' is not supported; "
-                            "supported are TemplateProcessing, ByteLevel and "
-                            "Sequence",
-                            type));
+    fields.Fail(
+        fmt::format("the post-processor '{}' is not supported; "
+                    "supported are TemplateProcessing, ByteLevel and "
+                    "Sequence",
+                    type));
   }
   const JsonFields special_tokens = fields.Object("special_tokens");
   const Json& single = fields.Array("single");
@@ -92,9 +94,10 @@ void ReadPostProcessor(const JsonFields& fields, std::vector<TokenId>* prefix,
     }
   }
   if (texts != 1) {
-    fields.Fail(fmt::format("the template 'single' has the text {} times; only "
-                            "once is supported",
-                            texts));
+    fields.Fail(
+        fmt::format("the template 'single' has the text {} times; only "
+                    "once is supported",
+                    texts));
   }
   prefix->insert(prefix->begin(), before.begin(), before.end());
   suffix->insert(suffix->end(), behind.begin(), behind.end());
@@ -124,9 +127,10 @@ Tokenizer::Impl::Impl(std::string_view json, const FileContext& file) {
   }
   for (const char* name : {"truncation", "padding"}) {
     if (fields.Find(name) != nullptr) {
-      file.Fail("{} is not supported; set it to null (transformers ignores it "
-                "when it is not asked to truncate or pad)",
-                name);
+      file.Fail(
+          "{} is not supported; set it to null (transformers ignores it "
+          "when it is not asked to truncate or pad)",
+          name);
     }
   }
   if (const Json* value = fields.Find("normalizer"); value != nullptr) {
@@ -142,8 +146,8 @@ Tokenizer::Impl::Impl(std::string_view json, const FileContext& file) {
   decoder.emplace(fields.Find("decoder"), file);
   const Json* model = fields.Find("model");
   if (model == nullptr) file.Fail("model is missing");
-  bpe.emplace(BuildBpe(JsonFields(*model, "model", file),
-                       std::move(vocabulary), merges, has_members));
+  bpe.emplace(BuildBpe(JsonFields(*model, "model", file), std::move(vocabulary),
+                       merges, has_members));
   added.emplace(fields.Find("added_tokens"), bpe->vocabulary(), normalizer,
                 file);
   end = std::max(bpe->vocabulary().end(), added->end());
@@ -217,9 +221,8 @@ std::vector<TokenId> Tokenizer::Encode(std::string_view text,
     impl.added->normalized().Split(
         normalized, [&](const AddedToken* inner_token, TextRange inner) {
           if (inner_token != nullptr) return ids.push_back(inner_token->id);
-          run.Split(
-              normalized.substr(inner.begin, inner.end - inner.begin),
-              range.begin == 0 && inner.begin == 0);
+          run.Split(normalized.substr(inner.begin, inner.end - inner.begin),
+                    range.begin == 0 && inner.begin == 0);
         });
   });
   if (add_special_tokens) {

@@ -22,8 +22,10 @@ using TokenId = int32_t;
 // Immutable once loaded; every method may be called from many threads at once.
 class Tokenizer {
  public:
-  // Loads DIR/tokenizer.json and, for the special tokens' names and
-  // add_bos_token and the like, DIR/tokenizer_config.json where it exists.
+  // Loads DIR/tokenizer.json and, for the special tokens' names,
+  // DIR/tokenizer_config.json where it exists. Whether BOS and EOS are added is
+  // for the post-processor in tokenizer.json to say: add_bos_token and
+  // add_eos_token do not count beside it, as in transformers 5.
   // Throws Error(kind) naming the file and the item.
   static std::unique_ptr<const Tokenizer> Load(const std::string& directory,
                                                ErrorKind kind);
@@ -38,7 +40,8 @@ class Tokenizer {
 
   // The text of `ids`, as `tokenizer.decode(ids, skip_special_tokens,
   // clean_up_tokenization_spaces=False)`. Ids outside the vocabulary give no
-  // text.
+  // text. Every special token is skipped, also those that are looked for in
+  // normalized text, which tokenizers 0.23 forgets.
   std::string Decode(const std::vector<TokenId>& ids,
                      bool skip_special_tokens) const;
 

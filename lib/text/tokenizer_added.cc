@@ -142,13 +142,14 @@ AddedTokens::AddedTokens(const Json* value, const Vocabulary& vocabulary,
     by_content_.emplace(added.content, &added);
     end_ = std::max(end_, id + 1);
     if (added.normalized_content.empty()) {
-      fields.Fail(fmt::format("the normalizer leaves nothing of '{}'",
-                              added.content));
+      fields.Fail(
+          fmt::format("the normalizer leaves nothing of '{}'", added.content));
     }
     if (!(added.normalized ? normalized_ : raw_).Add(&added)) {
-      fields.Fail(fmt::format("the normalizer makes '{}' the same as another "
-                              "added token",
-                              added.content));
+      fields.Fail(
+          fmt::format("the normalizer makes '{}' the same as another "
+                      "added token",
+                      added.content));
     }
   }
 }

@@ -34,10 +34,10 @@ class Decoder {
 
    private:
     struct State {
-      std::string pending;       // bytes of a run (kByteFallback, kByteLevel)
-      bool any = false;          // whether a token was seen
-      size_t to_strip = 0;       // kStrip, fused: from the start
-      size_t held = 0;           // kStrip, fused: back from the end
+      std::string pending;  // bytes of a run (kByteFallback, kByteLevel)
+      bool any = false;     // whether a token was seen
+      size_t to_strip = 0;  // kStrip, fused: from the start
+      size_t held = 0;      // kStrip, fused: back from the end
     };
 
     void PushTo(size_t stage, std::string_view token, std::string* out);
@@ -51,9 +51,9 @@ class Decoder {
  private:
   struct Stage {
     enum Kind {
-      kJoin,          // a space between tokens
-      kByteLevel,     // byte-level alphabet to bytes; fuses
-      kMetaspace,     // marks to spaces, but for the first token
+      kJoin,       // a space between tokens
+      kByteLevel,  // byte-level alphabet to bytes; fuses
+      kMetaspace,  // marks to spaces, but for the first token
       kReplace,
       kByteFallback,  // runs of <0xHH> to characters
       kFuse,          // all that follow see one token
@@ -64,7 +64,7 @@ class Decoder {
     bool strip_first = false;  // kMetaspace: the first token has no spaces
     size_t start = 0;          // kStrip: so many, at most
     size_t stop = 0;
-    bool fused = false;        // sees parts of one token
+    bool fused = false;  // sees parts of one token
   };
 
   void Add(const JsonFields& fields);

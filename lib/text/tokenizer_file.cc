@@ -28,9 +28,8 @@ class Scanner {
 
   // The next character that is not blank; '\0' at the end.
   char Peek() {
-    while (at_ < text_.size() &&
-           (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' ||
-            text_[at_] == '\r')) {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' ||
+                                  text_[at_] == '\t' || text_[at_] == '\r')) {
       ++at_;
     }
     return at_ < text_.size() ? text_[at_] : '\0';
@@ -168,14 +167,29 @@ class Scanner {
       switch (escape) {
         case '"':
         case '\\':
-        case '/': scratch->push_back(escape); break;
-        case 'b': scratch->push_back('\b'); break;
-        case 'f': scratch->push_back('\f'); break;
-        case 'n': scratch->push_back('\n'); break;
-        case 'r': scratch->push_back('\r'); break;
-        case 't': scratch->push_back('\t'); break;
-        case 'u': AppendUtf8(EscapedChar(), scratch); break;
-        default: Malformed("an unknown escape in a string");
+        case '/':
+          scratch->push_back(escape);
+          break;
+        case 'b':
+          scratch->push_back('\b');
+          break;
+        case 'f':
+          scratch->push_back('\f');
+          break;
+        case 'n':
+          scratch->push_back('\n');
+          break;
+        case 'r':
+          scratch->push_back('\r');
+          break;
+        case 't':
+          scratch->push_back('\t');
+          break;
+        case 'u':
+          AppendUtf8(EscapedChar(), scratch);
+          break;
+        default:
+          Malformed("an unknown escape in a string");
       }
     }
     Malformed("a string has no end");
@@ -226,9 +240,10 @@ void ReadVocabulary(Scanner* scanner, const FileContext& file,
     scanner->Expect(':');
     const int64_t id = scanner->Integer(token);
     if (id > kMaxTokenId) {
-      file.Fail("model.vocab: the id of {} is {}; the largest that is accepted "
-                "is {}",
-                Quote(token), id, kMaxTokenId);
+      file.Fail(
+          "model.vocab: the id of {} is {}; the largest that is accepted "
+          "is {}",
+          Quote(token), id, kMaxTokenId);
     }
     if (!vocabulary->Add(token, static_cast<TokenId>(id))) {
       file.Fail("model.vocab: {} and {} have the same id {}",
@@ -257,9 +272,10 @@ class MergeReader {
         const size_t space = line.find(' ');
         if (space == std::string_view::npos ||
             line.find(' ', space + 1) != std::string_view::npos) {
-          file_.Fail("model.merges[{}] is {}; wanted two tokens with a space "
-                     "between them",
-                     merges_->size(), Quote(line));
+          file_.Fail(
+              "model.merges[{}] is {}; wanted two tokens with a space "
+              "between them",
+              merges_->size(), Quote(line));
         }
         Add(line.substr(0, space), line.substr(space + 1));
         return;

@@ -21,8 +21,8 @@ struct FileContext {
   template <typename... Args>
   [[noreturn]] void Fail(fmt::format_string<Args...> format,
                          Args&&... args) const {
-    throw Error(kind, path + ": " +
-                          fmt::format(format, std::forward<Args>(args)...));
+    throw Error(kind,
+                path + ": " + fmt::format(format, std::forward<Args>(args)...));
   }
 };
 

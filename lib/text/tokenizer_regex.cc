@@ -131,8 +131,12 @@ class Translator {
     const char c = At(1);
     at_ += 2;
     switch (c) {
-      case 's': out_ += "\\p{White_Space}"; return;
-      case 'S': out_ += "\\P{White_Space}"; return;
+      case 's':
+        out_ += "\\p{White_Space}";
+        return;
+      case 'S':
+        out_ += "\\P{White_Space}";
+        return;
       case 'w':
         out_ += in_class ? Word() : fmt::format("[{}]", Word());
         return;
@@ -140,8 +144,10 @@ class Translator {
         if (in_class) Refuse("'\\W' in a class");
         out_ += fmt::format("[^{}]", Word());
         return;
-      case 'd': return Property("Nd", false, in_class);
-      case 'D': return Property("Nd", true, in_class);
+      case 'd':
+        return Property("Nd", false, in_class);
+      case 'D':
+        return Property("Nd", true, in_class);
       case 'r':
       case 'n':
       case 't':
@@ -150,7 +156,9 @@ class Translator {
       case 'e':
         out_ += {'\\', c};
         return;
-      case 'v': out_ += "\\x0B"; return;
+      case 'v':
+        out_ += "\\x0B";
+        return;
       case 'A':
       case 'z':
         if (in_class) Refuse(fmt::format("'\\{}' in a class", c));
@@ -166,7 +174,8 @@ class Translator {
         at_ = end + 1;
         return Property(name, c == 'P', in_class);
       }
-      case 'u': return Code(4);
+      case 'u':
+        return Code(4);
       case 'x':
         if (At(0) != '{') return Code(2);
         {
@@ -194,7 +203,8 @@ class Translator {
   void Property(std::string_view name, bool negated, bool in_class) {
     for (const PropertyAddition& addition : kPropertyAdditions) {
       if (addition.name != name) continue;
-      if (in_class && negated) Refuse(fmt::format("'\\P{{{}}}' in a class", name));
+      if (in_class && negated)
+        Refuse(fmt::format("'\\P{{{}}}' in a class", name));
       // A script is meant as such, without its extensions.
       const std::string members = fmt::format(
           "\\p{{{}{}}}{}", name == "Han" ? "sc:" : "", name, addition.members);
@@ -283,10 +293,9 @@ std::unique_ptr<const Regex::Code> Regex::Compile(std::string_view pattern,
   pcre2_set_max_pattern_length(context, 1 << 16);
   int error = 0;
   size_t offset = 0;
-  code->code =
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()),
-                    translated.size(), PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE,
-                    &error, &offset, context);
+  code->code = pcre2_compile(
+      reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
+      PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &offset, context);
   pcre2_compile_context_free(context);
   if (code->code == nullptr) {
     throw Error(kind, fmt::format("{}: the pattern '{}' cannot be used: {}",
@@ -359,11 +368,11 @@ std::optional<TextRange> Regex::Matches::Next() {
       return std::nullopt;
     }
     if (result < 0) {
-      throw Error(s.code->kind,
-                  fmt::format("tokenizer.json: the pattern '{}' cannot be "
-                              "matched against a text of {} bytes: {}",
-                              s.code->pattern, s.text.size(),
-                              Pcre2Message(result)));
+      throw Error(
+          s.code->kind,
+          fmt::format("tokenizer.json: the pattern '{}' cannot be "
+                      "matched against a text of {} bytes: {}",
+                      s.code->pattern, s.text.size(), Pcre2Message(result)));
     }
     const size_t* range = pcre2_get_ovector_pointer(s.data);
     const TextRange match{range[0], range[1]};

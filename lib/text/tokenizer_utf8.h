@@ -24,8 +24,11 @@ inline char32_t NextChar(std::string_view text, size_t* at) {
   char32_t c = byte(0);
   const int length = Utf8Length(text[*at]);
   switch (length) {
-    case 1: break;
-    case 2: c = (c & 0x1F) << 6 | (byte(1) & 0x3F); break;
+    case 1:
+      break;
+    case 2:
+      c = (c & 0x1F) << 6 | (byte(1) & 0x3F);
+      break;
     case 3:
       c = (c & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F);
       break;

@@ -18,8 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const char* const kTokenizers[] = {"llama3",  "qwen",      "gpt2",     "digits",
-                                   "llama2",  "metaspace", "lowercase"};
+const char* const kTokenizers[] = {"llama3", "qwen",      "gpt2",     "digits",
+                                   "llama2", "metaspace", "lowercase"};
 
 std::string GoldenDirectory(const std::string& name) {
   return std::string(RBLN_TEST_DATA) + "/text/tokenizers/" + name;
@@ -115,7 +115,8 @@ TEST_CASE("real tokenizers answer as their vectors say") {
 
 TEST_CASE("a byte-level tokenizer gives back the text it was given") {
   const auto tokenizer = LoadGolden("llama3");
-  const std::string text = "Größe 你好\n\n  x\t👨‍👩‍👧 \x01 <pad";
+  const std::string text =
+      "Größe 你好\n\n  x\t👨‍👩‍👧 \x01 <pad";
   CHECK(tokenizer->Decode(tokenizer->Encode(text, true), true) == text);
 }
 
@@ -157,9 +158,8 @@ TEST_CASE("text of the prompt is not given out with what follows") {
   const auto byte = [&](const char* name) { return *tokenizer->Find(name); };
   const TokenId a = *tokenizer->Find("a");
   // A character of the prompt that the decoder held back.
-  CHECK(Streamed(*tokenizer,
-                 {byte("<0xE4>"), byte("<0xBD>"), byte("<0xA0>")}, {a},
-                 true) == "a");
+  CHECK(Streamed(*tokenizer, {byte("<0xE4>"), byte("<0xBD>"), byte("<0xA0>")},
+                 {a}, true) == "a");
   // One that the prompt began is ended by what follows.
   CHECK(Streamed(*tokenizer, {a, byte("<0xE4>"), byte("<0xBD>")},
                  {byte("<0xA0>"), a}, true) == "你a");
@@ -186,7 +186,8 @@ TEST_CASE("pieces are the rest of what prompt and answer decode to") {
   for (const char* name : kTokenizers) {
     CAPTURE(name);
     const auto tokenizer = LoadGolden(name);
-    const std::string text = "Größe 你好 it's  12345 x\n👨‍👩‍👧 _word_";
+    const std::string text =
+        "Größe 你好 it's  12345 x\n👨‍👩‍👧 _word_";
     const std::vector<TokenId> all = tokenizer->Encode(text, true);
     const std::string whole = tokenizer->Decode(all, true);
     for (size_t cut = 0; cut <= all.size(); ++cut) {
@@ -283,7 +284,8 @@ TEST_CASE("one tokenizer serves many threads") {
   std::atomic<int> wrong = 0;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
-      for (int j = 0; j < 200; ++j) wrong += tokenizer->Encode(text, true) != want;
+      for (int j = 0; j < 200; ++j)
+        wrong += tokenizer->Encode(text, true) != want;
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -418,7 +420,8 @@ TEST_CASE("a file that cannot be used is refused with the reason") {
         "to false");
 }
 
-TEST_CASE("a damaged file ends in an error or in a tokenizer, never otherwise") {
+TEST_CASE(
+    "a damaged file ends in an error or in a tokenizer, never otherwise") {
   const std::string sound =
       ReadTestFile(GoldenDirectory("llama2") + "/tokenizer.json");
   std::mt19937 random(9);
@@ -429,7 +432,8 @@ TEST_CASE("a damaged file ends in an error or in a tokenizer, never otherwise") 
     if (i % 3 == 0) {
       json.resize(at);
     } else {
-      json[at] = static_cast<char>(i % 3 == 1 ? random() : "{}[],:\"\\0"[random() % 9]);
+      json[at] = static_cast<char>(i % 3 == 1 ? random()
+                                              : "{}[],:\"\\0"[random() % 9]);
     }
     WriteTestFile(directory / "tokenizer.json", json);
     try {
@@ -494,8 +498,7 @@ TEST_CASE("ill-formed UTF-8 is mended as Python's errors='replace' does") {
   };
   CHECK(mended("a\xFF\xC0\x80z") == "a\uFFFD\uFFFD\uFFFDz");
   CHECK(mended("\xE4\xBD") == "\uFFFD");
-  CHECK(mended("\xF0\x9F\x98|\xED\xA0\x80") ==
-        "\uFFFD|\uFFFD\uFFFD\uFFFD");
+  CHECK(mended("\xF0\x9F\x98|\xED\xA0\x80") == "\uFFFD|\uFFFD\uFFFD\uFFFD");
   CHECK(mended("\xF4\x90\x80\x80") == "\uFFFD\uFFFD\uFFFD\uFFFD");
 }
 
