@@ -122,11 +122,13 @@ std::string PadNumber(const Spec& spec, bool negative,
 }
 
 std::string Digits(uint64_t number, int base, bool upper) {
+  const std::string_view digits =
+      upper ? "0123456789ABCDEF" : "0123456789abcdef";
+  const auto divisor = static_cast<uint64_t>(base);
   std::string out;
   do {
-    out += (upper ? "0123456789ABCDEF"
-                  : "0123456789abcdef")[number % static_cast<uint64_t>(base)];
-    number /= static_cast<uint64_t>(base);
+    out += digits[number % divisor];
+    number /= divisor;
   } while (number != 0);
   std::reverse(out.begin(), out.end());
   return out;

@@ -159,7 +159,12 @@ Interpreter::Flow Interpreter::Run(const Stmt& stmt) {
         if (flow != Flow::kNormal) return flow;
       }
       const Value input = Text(std::move(text));
-      Print(EvalFilter(*stmt.expr, &input));
+      const Value result = EvalFilter(*stmt.expr, &input);
+      if (!result.Is(Kind::kString)) {
+        Fail("the filter of a filter block must give a str, not {}",
+             TypeName(result));
+      }
+      Print(result);
       return Flow::kNormal;
     }
     case StmtType::kWith: {

@@ -62,7 +62,7 @@ bool Cursor::Next(Value& out) {
       const std::string& text = source_.text();
       position_ = i;
       NextCodePoint(text, position_);
-      out = interpreter_.Text(text.substr(i, position_ - i), source_.markup());
+      out = interpreter_.Text(text.substr(i, position_ - i));
       return true;
     }
     case Kind::kDict:

@@ -199,7 +199,7 @@ Value SplitLinesMethod(Interpreter& interpreter, const Value& self,
                        const Args& args) {
   const Params params("splitlines", args, {"keepends"});
   return TextList(interpreter, self,
-                  SplitLines(self.text(), params.Truth(0, false)));
+                  SplitLines(self.text(), params.Int(0, 0) != 0));
 }
 
 template <bool kFromRight>

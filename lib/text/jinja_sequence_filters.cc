@@ -219,8 +219,7 @@ Value DictSort(Interpreter& interpreter, const Value& value, const Args& args) {
     keys.push_back(case_sensitive ? key : IgnoreCase(interpreter, key));
   }
   std::vector<Value> items;
-  for (const size_t i :
-       SortedOrder(interpreter, keys, params.Truth(2, false))) {
+  for (const size_t i : SortedOrder(interpreter, keys, params.Int(2, 0) != 0)) {
     items.push_back(
         Value::Tuple(interpreter.heap(), {value.KeyAt(i), value.ValueAt(i)}));
   }
@@ -253,8 +252,7 @@ Value Sort(Interpreter& interpreter, const Value& value, const Args& args) {
     keys.push_back(List(interpreter, std::move(key)));
   }
   std::vector<Value> sorted;
-  for (const size_t i :
-       SortedOrder(interpreter, keys, params.Truth(0, false))) {
+  for (const size_t i : SortedOrder(interpreter, keys, params.Int(0, 0) != 0)) {
     sorted.push_back(items[i]);
   }
   return List(interpreter, std::move(sorted));

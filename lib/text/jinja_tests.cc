@@ -133,10 +133,18 @@ bool Lower(Interpreter& interpreter, const Value& v) {
 bool Upper(Interpreter& interpreter, const Value& v) {
   return AllCased(interpreter.Str(v), IsUpper);
 }
+// Names are looked up in a dict, and what has no hash is no key of one.
+void CheckHashable(const Value& v) {
+  if (v.Is(Kind::kList) || v.Is(Kind::kDict)) {
+    Fail("unhashable type: '{}'", TypeName(v));
+  }
+}
 bool IsFilter(Interpreter&, const Value& v) {
+  CheckHashable(v);
   return v.Is(Kind::kString) && FindFilter(v.text()) != nullptr;
 }
 bool IsTest(Interpreter&, const Value& v) {
+  CheckHashable(v);
   return v.Is(Kind::kString) && FindTest(v.text()) != nullptr;
 }
 

@@ -292,10 +292,13 @@ Value ToInt(Interpreter&, const Value& value, const Args& args) {
       if (std::isinf(value.real())) Fail("cannot convert infinity to int");
       return Value::Int(IntFromFloat(value.real()));
     case Kind::kString: {
-      const int64_t base = params.Int(1, 10);
+      // Of a base that int() refuses, the text is tried as a float.
+      const int64_t base = !params.Has(1)           ? 10
+                           : params[1].IsIntegral() ? params.Int(1, 0)
+                                                    : -1;
       int64_t number = 0;
       if (base != 0 && (base < 2 || base > 36)) {
-        // int() raises ValueError, and the text is tried as a float.
+        number = 0;
       } else if (ParsePythonInt(value.text(), static_cast<int>(base), number)) {
         return Value::Int(number);
       }
@@ -536,9 +539,14 @@ Value XmlAttr(Interpreter& interpreter, const Value& value, const Args& args) {
 Value FileSizeFormat(Interpreter& interpreter, const Value& value,
                      const Args& args) {
   const Params params("filesizeformat", args, {"binary"});
-  const Value number = ToFloat(interpreter, value, Args());
+  double bytes = 0;
+  if (value.IsNumber()) {
+    bytes = value.real();
+  } else if (!value.Is(Kind::kString) ||
+             !ParsePythonFloat(value.text(), bytes)) {
+    Fail("filesizeformat: expected a number, found {}", TypeName(value));
+  }
   const bool binary = params.Truth(0, false);
-  const double bytes = number.real();
   const double base = binary ? 1024 : 1000;
   if (bytes == 1) return interpreter.Text("1 Byte");
   if (bytes < base) {
