@@ -188,6 +188,7 @@ missing == none
 missing < 1
 missing | length
 missing | list
+missing | last
 missing or 'fallback'
 missing[0:1]
 d.missing
@@ -255,6 +256,8 @@ u[::-1]
 u[:3]
 (1,2,3)[1:]
 range(10)[2:8:2]
+range(4)[1:-1:-1]
+range(9)[::-3] | list
 range(10)[3]
 range(10)[-1]
 range(10) | list
@@ -748,6 +751,12 @@ third + 0.2
 2 ** 62
 10 ** 400.0
 7 - - 3
+1 / big
+('<a>' | e) | list
+'a b'.split(none, -5)
+'a'.splitlines('x')
+l | sort('x')
+l is filter
 [[1, 2], [3]] | map('first') | list
 (1, 2) | first
 d | map('upper') | join(' ')
@@ -965,6 +974,8 @@ TEMPLATES = r"""
 {% filter upper %}abc {{ s }}{% endfilter %}
 ===
 {% filter replace('a', 'b') | upper %}aaa{% endfilter %}
+===
+{% filter length %}aaa{% endfilter %}
 ===
 {% with a = 1, b = n %}{{ a }}{{ b }}{% endwith %}{{ a }}
 ===

@@ -41,7 +41,8 @@ class ChatTemplate {
   // Renders with the variables in `context` (an object: messages,
   // add_generation_prompt, bos_token, eos_token, tools, documents, and any
   // other). Keys keep their order. `now` is the time for strftime_now, in
-  // seconds since 1970, UTC; default: the clock. Throws Error(kUsage) with the
+  // seconds since 1970, UTC; default: the clock. It is shown as local time, as
+  // Python's datetime.now() is. Throws Error(kUsage) with the
   // template's own message for raise_exception, or the line of a failing
   // expression.
   std::string Render(const OrderedJson& context,

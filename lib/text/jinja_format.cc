@@ -495,7 +495,7 @@ class PercentFormatter {
       ++pos;
       const Value value = NextValue();
       if (!value.Is(Kind::kInt)) Fail("* wants int");
-      if (std::abs(value.integer()) > kMaxWidth) {
+      if (value.integer() > kMaxWidth || value.integer() < -kMaxWidth) {
         Fail("a format's number is beyond {}", kMaxWidth);
       }
       return value.integer();

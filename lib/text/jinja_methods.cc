@@ -168,7 +168,7 @@ std::vector<std::string_view> SplitSpaceFromRight(std::string_view text,
 template <bool kFromRight>
 Value Split(Interpreter& interpreter, const Value& self, const Args& args) {
   const Params params("split", args, {"sep", "maxsplit"});
-  int64_t limit = params.Int(1, -1);
+  int64_t limit = std::max<int64_t>(params.Int(1, -1), -1);
   std::string_view text = self.text();
   interpreter.heap().ChargeBytes(text.size());
   std::vector<std::string_view> parts;

@@ -121,7 +121,9 @@ Value IntArithmetic(ExprType op, int64_t a, int64_t b) {
       return Value::Int(result);
     case ExprType::kDivide:
       if (b == 0) Fail("division by zero");
-      return Value::Float(static_cast<double>(a) / static_cast<double>(b));
+      // Wider than double, so that both integers are exact.
+      return Value::Float(static_cast<double>(static_cast<long double>(a) /
+                                              static_cast<long double>(b)));
     case ExprType::kFloorDivide:
       return Value::Int(FloorDivide(a, b));
     case ExprType::kModulo:
@@ -166,7 +168,7 @@ int64_t SliceIndex(const Value& value, int64_t otherwise) {
 
 // The `count` elements from `start` on, `step` apart, that a slice selects.
 struct Selection {
-  int64_t start, step, count;
+  int64_t start, stop, step, count;
 };
 
 Selection Select(int64_t size, const Value& start, const Value& stop,
@@ -188,7 +190,7 @@ Selection Select(int64_t size, const Value& start, const Value& stop,
   if (step < 0 && first > last) {
     count = step == INT64_MIN ? 1 : (first - last - 1) / -step + 1;
   }
-  return {first, step, count};
+  return {first, last, step, count};
 }
 
 std::string SliceText(std::string_view text, const Value& start,
@@ -457,7 +459,7 @@ Value Interpreter::Slice(const Value& object, const Value& start,
       };
       const int64_t first = plus_times(range.start, s.start, range.step);
       const int64_t by = plus_times(0, range.step, s.step);
-      const int64_t last = plus_times(first, s.count, by);
+      const int64_t last = plus_times(range.start, s.stop, range.step);
       return Value::Own(Kind::kRange, new RangeObject(heap_, first, last, by));
     }
     case Kind::kList:

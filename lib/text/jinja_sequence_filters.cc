@@ -124,7 +124,7 @@ Value First(Interpreter& interpreter, const Value& value, const Args& args) {
 
 // reversed(): refuses what cannot be walked backwards.
 std::vector<Value> Reversed(Interpreter& interpreter, const Value& value) {
-  if (value.Is(Kind::kIterator) || value.Is(Kind::kUndefined)) {
+  if (value.Is(Kind::kIterator)) {
     Fail("'{}' object is not reversible", TypeName(value));
   }
   std::vector<Value> items = interpreter.ToVector(value);
@@ -162,7 +162,7 @@ Value Reverse(Interpreter& interpreter, const Value& value, const Args& args) {
     }
     return interpreter.Text(std::move(out));
   }
-  if (value.Is(Kind::kIterator) || value.Is(Kind::kUndefined)) {
+  if (value.Is(Kind::kIterator)) {
     std::vector<Value> items = interpreter.ToVector(value);
     std::reverse(items.begin(), items.end());
     return List(interpreter, std::move(items));
