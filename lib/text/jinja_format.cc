@@ -237,7 +237,8 @@ std::string FormatInt(const Spec& spec, int64_t number) {
   }
   if (spec.precision >= 0) Fail("an int has no precision in its format");
   if (spec.group == ',' && base != 10) Fail("',' does not go with this base");
-  return PadNumber(spec, number < 0, spec.alternate ? prefix : "",
+  if (!spec.alternate) prefix.clear();
+  return PadNumber(spec, number < 0, prefix,
                    Digits(Magnitude(number), base, spec.type == 'X'), "",
                    base == 10 ? 3 : 4);
 }
