@@ -196,7 +196,7 @@ std::string FormatFloat(const Spec& spec, double d) {
 
 std::string FormatInt(const Spec& spec, int64_t number) {
   int base = 10;
-  std::string prefix;
+  std::string_view prefix;
   switch (spec.type) {
     case '\0':
     case 'd':
@@ -237,7 +237,7 @@ std::string FormatInt(const Spec& spec, int64_t number) {
   }
   if (spec.precision >= 0) Fail("an int has no precision in its format");
   if (spec.group == ',' && base != 10) Fail("',' does not go with this base");
-  if (!spec.alternate) prefix.clear();
+  if (!spec.alternate) prefix = {};
   return PadNumber(spec, number < 0, prefix,
                    Digits(Magnitude(number), base, spec.type == 'X'), "",
                    base == 10 ? 3 : 4);
