@@ -96,9 +96,9 @@ std::string GroupDigits(std::string digits, char group, size_t each) {
 }
 
 // Sign, digits with groups, and padding that may go between them.
-std::string PadNumber(const Spec& spec, bool negative,
-                      const std::string& prefix, std::string digits,
-                      const std::string& tail, size_t group_size) {
+std::string PadNumber(const Spec& spec, bool negative, std::string_view prefix,
+                      std::string digits, const std::string& tail,
+                      size_t group_size) {
   std::string head = negative           ? "-"
                      : spec.sign == '-' ? ""
                                         : std::string(1, spec.sign);
