@@ -44,6 +44,7 @@ EXAMPLE = ROOT / "examples" / "tiny-chat"
 GREEDY_TOKENS = 64
 PROMPT_LENGTHS = (1, 7, 40)
 MIN_GAP = 1e-3
+MIN_EXAMPLE_GAP = 1e-4  # its weights are as they are, so a bit laxer
 MIN_DISTINCT = 16  # of the 64 greedy tokens
 
 LLAMA = {
@@ -278,6 +279,9 @@ def make_example():
             messages, add_generation_prompt=True, tokenize=False)
         ids = tokenizer(text, add_special_tokens=False)["input_ids"]
         record = golden_prompt(model, ids)
+        if record["min_gap"] < MIN_EXAMPLE_GAP:
+            sys.exit(f"tiny-chat: a gap of {record['min_gap']:.1e} in the "
+                     f"answer to {messages[-1]['content']!r}: ask another way")
         # The logits of every position of a real vocabulary would be megabytes;
         # the last position is the one an answer starts from.
         record["logits"] = record["logits"][-1:]

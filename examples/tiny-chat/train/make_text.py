@@ -238,6 +238,7 @@ def sums():
 
     for x in range(21):
         for y in range(21):
+            thing = ("apples", "books", "balls", "coins")[(x + 2 * y) % 4]
             if x + y <= 20:
                 yield Item("plus", wordings(x, "+", "plus", y),
                            f"{x} plus {y} is {x + y}.", f"{x + y}.",
@@ -251,29 +252,27 @@ def sums():
                            [f"And {x} minus {y}?", f"And {x} - {y}?",
                             f"What about {x} minus {y}?"])
             if 2 <= x and 2 <= y and x + y <= 20:
-                for thing in ("apples", "books", "balls", "coins"):
-                    yield Item(
-                        "word problem",
-                        [f"I have {x} {thing} and get {y} more. How many "
-                         f"{thing} do I have?",
-                         f"If I have {x} {thing} and find {y} more, how many "
-                         f"{thing} do I have?",
-                         f"There are {x} {thing} in one box and {y} {thing} "
-                         f"in another. How many {thing} are there?"],
-                        f"{x} plus {y} is {x + y}, so there are {x + y} "
-                        f"{thing}.", f"{x + y} {thing}.", f"{x + y}")
+                yield Item(
+                    "word problem",
+                    [f"I have {x} {thing} and get {y} more. How many "
+                     f"{thing} do I have?",
+                     f"If I have {x} {thing} and find {y} more, how many "
+                     f"{thing} do I have?",
+                     f"There are {x} {thing} in one box and {y} {thing} "
+                     f"in another. How many {thing} are there?"],
+                    f"{x} plus {y} is {x + y}, so there are {x + y} "
+                    f"{thing}.", f"{x + y} {thing}.", f"{x + y}")
             if 2 <= y and y + 2 <= x:
-                for thing in ("apples", "books", "balls", "coins"):
-                    yield Item(
-                        "word problem",
-                        [f"I have {x} {thing} and give away {y}. How many "
-                         f"{thing} do I have left?",
-                         f"If I have {x} {thing} and lose {y}, how many "
-                         f"{thing} are left?",
-                         f"There are {x} {thing} and I take {y}. How many "
-                         f"{thing} are left?"],
-                        f"{x} minus {y} is {x - y}, so {x - y} {thing} are "
-                        f"left.", f"{x - y} {thing}.", f"{x - y}")
+                yield Item(
+                    "word problem",
+                    [f"I have {x} {thing} and give away {y}. How many "
+                     f"{thing} do I have left?",
+                     f"If I have {x} {thing} and lose {y}, how many "
+                     f"{thing} are left?",
+                     f"There are {x} {thing} and I take {y}. How many "
+                     f"{thing} are left?"],
+                    f"{x} minus {y} is {x - y}, so {x - y} {thing} are "
+                    f"left.", f"{x - y} {thing}.", f"{x - y}")
 
 
 def counting():
@@ -682,10 +681,10 @@ def unknown():
 
 # (share of the text, items)
 TOPICS = [
-    (9.0, geography), (5.0, opposites), (13.0, animals), (5.0, colours),
-    (13.0, sums), (6.0, counting), (3.0, calendar), (2.5, weather),
-    (3.0, meanings), (4.0, food), (6.5, words), (2.5, poems),
-    (6.0, about_tiny), (4.5, unknown),
+    (8.0, geography), (3.5, opposites), (10.0, animals), (4.5, colours),
+    (17.0, sums), (12.0, counting), (3.0, calendar), (2.0, weather),
+    (2.5, meanings), (3.5, food), (6.0, words), (2.0, poems),
+    (6.5, about_tiny), (4.5, unknown),
 ]
 
 # Conversations -------------------------------------------------------------
@@ -715,9 +714,12 @@ BEFORE = ["Please tell me: ", "Tiny, ", "Hello! ", "Hi! ", "Hey Tiny, ",
           "Now tell me: ", "Hi Tiny! ", "Okay. ", "Next question: "]
 AFTER = [" Thanks!", " Please tell me.", " Thank you!", " I want to know."]
 
-SYLLABLES = """ba be bo da de di do fa fi ga ge go ha he hi ja jo ka ke ki ko
-la le li lo lu ma me mi mo na ne ni no pa pe pi po ra re ri ro sa se si so ta
-te ti to va ve vi wa we ya yo za ze zo""".split()
+# Made-up names: a name that nobody has heard can only be copied, not guessed.
+ONSETS = """b br c ch d dr f fl g gr h j k kl l m n p pr qu r s sh st t th tr v
+w x y z""".split()
+VOWELS = ["a", "e", "i", "o", "u", "ai", "ee", "ou"]
+CODAS = ["", "", "", "l", "ld", "lt", "m", "n", "nd", "r", "rk", "rs", "s", "x"]
+ENDINGS = ["", "a", "o", "y", "us", "ek", "in", "en", "ia", "el"]
 
 FAVOURITE_FOODS = ["pizza", "soup", "rice", "bread", "cheese", "chocolate",
                    "cake", "salad", "noodles", "pancakes", "ice cream",
@@ -757,10 +759,11 @@ class Writer:
         return left.pop()
 
     def name(self):
-        if self.rng.random() < 0.35:
-            count = self.rng.choice([2, 2, 3])
-            return cap("".join(self.rng.choices(SYLLABLES, k=count)))
-        return self.rng.choice(NAMES)
+        rng = self.rng
+        if rng.random() < 0.5:
+            return cap(rng.choice(ONSETS) + rng.choice(VOWELS) +
+                       rng.choice(CODAS) + rng.choice(ENDINGS))
+        return rng.choice(NAMES)
 
     def dress(self, question):
         """People do not all write alike."""
@@ -952,7 +955,7 @@ class Writer:
             systems, before, after = rng.choice(PERSONAS)
             system = rng.choice(systems)
         turns = rng.choices([1, 2, 3, 4, 5, 6, 8, 12, 20, 30],
-                            [30, 22, 16, 10, 7, 5, 4, 3, 2, 1])[0]
+                            [30, 22, 16, 10, 7, 5, 4, 3, 0.8, 0.7])[0]
         out = [system]
 
         def say(question, answer):

@@ -3,7 +3,7 @@
 
     pip install torch tokenizers safetensors
     python make_text.py      (only when the text is to change)
-    python train.py          (half an hour on two cores)
+    python train.py          (about a quarter of an hour on two free cores)
 
 Writes the checkpoint into the directory above, in the Hugging Face layout that
 transformers' LlamaForCausalLM loads, a first time early on and then every
@@ -19,7 +19,7 @@ import time
 
 import torch
 import torch.nn.functional as F
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models,
                         pre_tokenizers, processors, trainers)
 from torch import nn
@@ -325,10 +325,14 @@ def write_model(directory, model):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--output", type=pathlib.Path, default=HERE.parent)
-    parser.add_argument("--steps", type=int, default=4000)
-    parser.add_argument("--batch-tokens", type=int, default=8192)
+    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--minutes", type=float, default=math.inf,
+                        help="end by then, after fewer steps if need be")
+    parser.add_argument("--batch-tokens", type=int, default=4096)
     parser.add_argument("--learning-rate", type=float, default=3e-3)
     parser.add_argument("--export-every", type=int, default=500)
+    parser.add_argument("--resume", action="store_true",
+                        help="go on from the weights in --output")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
@@ -346,6 +350,8 @@ def main():
     learned = sum(sum(learn) for _, learn in examples)
 
     model = Llama()
+    if args.resume:
+        model.load_state_dict(load_file(args.output / "model.safetensors"))
     parameters = sum(p.numel() for p in model.parameters())
     print(f"{len(examples)} conversations, {tokens} tokens, {learned} of them "
           f"to learn; {parameters} parameters", flush=True)
@@ -358,9 +364,13 @@ def main():
 
     stream = batches(examples, args.batch_tokens, args.seed)
     start, seen, average = time.time(), 0, None
-    for step in range(1, args.steps + 1):
+    step, progress = 0, 0.0
+    while progress < 1:
+        step += 1
+        progress = min(1.0, max(step / args.steps, (time.time() - start) /
+                                (60 * args.minutes)))
         warm = min(1.0, step / 100)
-        cosine = 0.5 + 0.5 * math.cos(math.pi * step / args.steps)
+        cosine = 0.5 + 0.5 * math.cos(math.pi * progress)
         for group in optimizer.param_groups:
             group["lr"] = args.learning_rate * warm * (0.01 + 0.99 * cosine)
         batch = next(stream)
@@ -377,7 +387,7 @@ def main():
             print(f"step {step} loss {average:.4f} epoch {seen / tokens:.2f} "
                   f"{seen / seconds:.0f} tokens/s {seconds:.0f} s",
                   flush=True)
-        if step % args.export_every == 0 or step == args.steps:
+        if step % args.export_every == 0 or progress == 1:
             write_model(args.output, model)
 
 
