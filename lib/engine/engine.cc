@@ -1,0 +1,426 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace rbln {
+namespace {
+
+// How many of the waiting sequences are looked at for one that can start now.
+constexpr int kAdmissionWindow = 64;
+// A sequence waits for another to compute a prefix that both have, if at least
+// so many tokens are saved.
+constexpr int kWorthWaiting = 32;
+
+int CommonPrefix(std::span<const TokenId> a, std::span<const TokenId> b) {
+  return static_cast<int>(
+      std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+}
+
+int Limit(const char* flag, int asked, int compiled, const char* parameter) {
+  if (asked < 0) throw UsageError("{} must be at least 1, got {}", flag, asked);
+  if (asked > compiled) {
+    throw UsageError("{} {} is more than the model was compiled for: {} {}",
+                     flag, asked, parameter, compiled);
+  }
+  return asked == 0 ? compiled : asked;
+}
+
+}  // namespace
+
+// What the sequences of a request share.
+struct Engine::Group {
+  Request request;
+  std::vector<std::vector<TokenId>> bad_words;
+  std::vector<TokenId> stop_ids;  // all that end it, for min_tokens
+  Finished result;
+  int unfinished = 0;
+};
+
+struct Engine::Sequence {
+  Sequence(Group* group_in, int index_in, const Tokenizer& tokenizer)
+      : group(group_in),
+        index(index_in),
+        tokens(group->request.prompt),
+        text(tokenizer, group->request.params, group->request.prompt) {}
+
+  const SamplingParams& params() const { return group->request.params; }
+  int prompt_size() const {
+    return static_cast<int>(group->request.prompt.size());
+  }
+  int size() const { return static_cast<int>(tokens.size()); }
+  // Known tokens whose keys and values are not in the cache.
+  int pending() const { return size() - computed; }
+  bool decoding() const { return size() > prompt_size() && pending() == 1; }
+  // Its prompt's log probabilities are collected by the first sequence.
+  bool wants_prompt_logprobs() const {
+    return index == 0 && params().prompt_logprobs.has_value();
+  }
+
+  Group* group;
+  int index;
+  int64_t arrival = 0;
+  std::vector<TokenId> tokens;  // prompt and output
+  int computed = 0;
+  bool started = false;
+  SequenceBlocks blocks;
+  OutputText text;
+  Completion completion;
+  Clock::time_point last_event;
+};
+
+// The next `count` pending tokens of a sequence.
+struct Engine::Scheduled {
+  Sequence* sequence;
+  int count;
+};
+
+Engine::Engine(Executor& executor, const Tokenizer& tokenizer,
+               EngineOptions options)
+    : executor_(executor),
+      tokenizer_(tokenizer),
+      options_(std::move(options)),
+      blocks_(executor.num_blocks(), executor.manifest().kvcache_block_size,
+              options_.prefix_caching,
+              [&executor](int from, int to) { executor.CopyBlock(from, to); }),
+      sampler_(executor.manifest().vocab_size) {
+  const Manifest& manifest = executor.manifest();
+  programs_ = manifest.decoder_batch_sizes;
+  programs_.push_back(manifest.prefill_chunk_size);
+  std::sort(programs_.begin(), programs_.end());
+  programs_.erase(std::unique(programs_.begin(), programs_.end()),
+                  programs_.end());
+  max_num_seqs_ = Limit("--max-num-seqs", options_.max_num_seqs,
+                        manifest.batch_size, "batch_size");
+  max_model_len_ = Limit("--max-model-len", options_.max_model_len,
+                         manifest.max_seq_len, "max_seq_len");
+  max_step_rows_ =
+      Limit("--max-num-batched-tokens", options_.max_num_batched_tokens,
+            programs_.back(), "prefill_chunk_size");
+}
+
+Engine::~Engine() = default;
+
+void Engine::Add(Request request) {
+  const int vocab_size = executor_.manifest().vocab_size;
+  Normalize(request.params, vocab_size);
+  const int size = static_cast<int>(request.prompt.size());
+  if (size == 0) throw UsageError("the prompt is empty: it has no token");
+  if (size >= max_model_len_) {
+    throw UsageError(
+        "the prompt is too long: {} tokens, and max_model_len {} leaves room "
+        "for {} and an answer",
+        size, max_model_len_, max_model_len_ - 1);
+  }
+  for (const TokenId id : request.prompt) {
+    if (id < 0 || id >= vocab_size) {
+      throw UsageError("the prompt has token id {}; they go from 0 to {}", id,
+                       vocab_size - 1);
+    }
+  }
+  const int most = max_model_len_ - size;
+  const int max_tokens =
+      std::min(request.params.max_tokens.value_or(most), most);
+  request.params.max_tokens = max_tokens;
+  // The last token generated is never computed.
+  const int needed = blocks_.BlocksFor(size + max_tokens - 1);
+  if (needed > blocks_.num_blocks()) {
+    throw UsageError(
+        "prompt and max_tokens can never fit: {} tokens take {} KV cache "
+        "blocks of {}, and there are {}",
+        size + max_tokens, needed, executor_.manifest().kvcache_block_size,
+        blocks_.num_blocks());
+  }
+
+  auto group = std::make_unique<Group>();
+  group->bad_words = BadWordTokens(request.params.bad_words, tokenizer_);
+  group->stop_ids = request.params.stop_token_ids;
+  group->stop_ids.insert(group->stop_ids.end(), options_.eos_token_ids.begin(),
+                         options_.eos_token_ids.end());
+  std::erase_if(group->stop_ids,
+                [&](TokenId id) { return id < 0 || id >= vocab_size; });
+  group->result.id = request.id;
+  group->result.prompt_tokens = size;
+  group->result.completions.resize(request.params.n);
+  group->unfinished = request.params.n;
+  group->request = std::move(request);
+  stats_.prompt_tokens += size;
+  for (int i = 0; i < group->request.params.n; ++i) {
+    waiting_.push_back(std::make_unique<Sequence>(group.get(), i, tokenizer_));
+    waiting_.back()->arrival = arrivals_++;
+  }
+  const Group* const key = group.get();
+  groups_.emplace(key, std::move(group));
+}
+
+bool Engine::Step(std::vector<Finished>& finished) {
+  Admit();
+  const std::vector<Scheduled> plan = Schedule();
+  if (plan.empty()) return false;
+  Run(plan, finished);
+  return true;
+}
+
+// The last known token is computed in any case: its logits are what comes next.
+// Prompt tokens whose log probabilities are still to be collected are, too.
+int Engine::ReusableLimit(const Sequence& sequence) const {
+  const int collected =
+      static_cast<int>(sequence.group->result.prompt_logprobs.size());
+  const bool collecting = sequence.wants_prompt_logprobs() &&
+                          collected + 1 < sequence.prompt_size();
+  return collecting ? collected : sequence.size() - 1;
+}
+
+bool Engine::CanAdmit(const Sequence& sequence) const {
+  // Blocks that those already running still need for the tokens they know.
+  int owed = 0;
+  for (const auto& other : running_) {
+    owed += blocks_.BlocksFor(other->size()) -
+            static_cast<int>(other->blocks.blocks.size());
+  }
+  const BlockManager::Reusable reusable =
+      blocks_.Match(sequence.tokens, ReusableLimit(sequence));
+  return owed + blocks_.BlocksFor(sequence.size()) - reusable.held_blocks <=
+         blocks_.num_free();
+}
+
+bool Engine::WaitsForPrefix(const Sequence& sequence) const {
+  if (!options_.prefix_caching) return false;
+  const int limit = ReusableLimit(sequence);
+  int best = 0;
+  for (const auto& other : running_) {
+    if (other->decoding()) continue;
+    best = std::max(
+        best, std::min(limit, CommonPrefix(other->tokens, sequence.tokens)));
+  }
+  return best >= kWorthWaiting &&
+         best - blocks_.Match(sequence.tokens, limit).tokens >= kWorthWaiting;
+}
+
+void Engine::Admit() {
+  int looked_at = 0;
+  for (auto at = waiting_.begin();
+       at != waiting_.end() && num_running() < max_num_seqs_ &&
+       looked_at < kAdmissionWindow;
+       ++looked_at) {
+    Sequence& sequence = **at;
+    if (WaitsForPrefix(sequence)) {
+      ++at;
+      continue;
+    }
+    // Nobody overtakes a sequence for which there is no memory yet.
+    if (!running_.empty() && !CanAdmit(sequence)) break;
+    const int reused = blocks_.Reuse(sequence.tokens, ReusableLimit(sequence),
+                                     sequence.blocks);
+    sequence.computed = reused;
+    if (!sequence.started) {
+      sequence.started = true;
+      sequence.last_event = Clock::now();
+      stats_.cached_tokens += reused;
+      if (sequence.index == 0) sequence.group->result.cached_tokens = reused;
+    }
+    const auto place =
+        std::upper_bound(running_.begin(), running_.end(), sequence.arrival,
+                         [](int64_t arrival, const auto& other) {
+                           return arrival < other->arrival;
+                         });
+    running_.insert(place, std::move(*at));
+    at = waiting_.erase(at);
+  }
+}
+
+std::vector<Engine::Scheduled> Engine::Schedule() {
+  std::vector<Scheduled> plan;
+  int rows = 0;
+  // The list of those running changes where one is preempted.
+  for (const bool decoding : {true, false}) {
+    std::vector<Sequence*> candidates;
+    for (const auto& sequence : running_) {
+      if (sequence->decoding() == decoding) {
+        candidates.push_back(sequence.get());
+      }
+    }
+    for (Sequence* sequence : candidates) {
+      const bool runs = std::any_of(
+          running_.begin(), running_.end(),
+          [&](const auto& other) { return other.get() == sequence; });
+      const int count = std::min(sequence->pending(), max_step_rows_ - rows);
+      if (!runs || count <= 0) continue;
+      if (!MakeRoom(sequence, count, plan)) continue;
+      plan.push_back({sequence, count});
+      rows = 0;
+      for (const Scheduled& scheduled : plan) rows += scheduled.count;
+    }
+  }
+  return plan;
+}
+
+bool Engine::MakeRoom(Sequence* sequence, int count,
+                      std::vector<Scheduled>& plan) {
+  while (!blocks_.Grow(sequence->computed + count, sequence->blocks)) {
+    Sequence* youngest = running_.back().get();
+    std::erase_if(plan, [&](const Scheduled& scheduled) {
+      return scheduled.sequence == youngest;
+    });
+    Preempt(youngest);
+    if (youngest == sequence) return false;
+  }
+  return true;
+}
+
+void Engine::Preempt(Sequence* sequence) {
+  ++stats_.preemptions;
+  blocks_.Release(sequence->blocks);
+  sequence->computed = 0;
+  // Preempted ones are older than all that never ran, or than most: the queue
+  // stays in order of arrival.
+  const auto place = std::find_if(
+      waiting_.begin(), waiting_.end(),
+      [&](const auto& other) { return other->arrival > sequence->arrival; });
+  const auto at =
+      std::find_if(running_.begin(), running_.end(),
+                   [&](const auto& other) { return other.get() == sequence; });
+  waiting_.insert(place, std::move(*at));
+  running_.erase(at);
+}
+
+int Engine::ProgramFor(int rows) const {
+  return *std::lower_bound(programs_.begin(), programs_.end(), rows);
+}
+
+void Engine::Run(const std::vector<Scheduled>& plan,
+                 std::vector<Finished>& finished) {
+  std::vector<Row> rows;
+  std::vector<BlockTable> tables;
+  int decode_rows = 0;
+  for (const auto& [sequence, count] : plan) {
+    if (sequence->decoding()) ++decode_rows;
+    for (int i = 0; i < count; ++i) {
+      const int position = sequence->computed + i;
+      const bool last = position + 1 == sequence->size();
+      const bool scored =
+          sequence->wants_prompt_logprobs() &&
+          position + 1 < sequence->prompt_size() &&
+          position >=
+              static_cast<int>(sequence->group->result.prompt_logprobs.size());
+      rows.push_back({sequence->tokens[position], position,
+                      static_cast<int32_t>(tables.size()), last || scored});
+    }
+    tables.push_back(sequence->blocks.blocks);
+  }
+
+  const int num_rows = static_cast<int>(rows.size());
+  const int program = ProgramFor(num_rows);
+  const Clock::time_point start = Clock::now();
+  const std::span<const float> logits = executor_.Step(program, rows, tables);
+  const Clock::time_point computed = Clock::now();
+  const double seconds =
+      std::chrono::duration<double>(computed - start).count();
+  ProgramStats& stats = stats_.programs[program];
+  ++stats.steps;
+  stats.rows += num_rows;
+  stats.seconds += seconds;
+  stats_.decode_tokens += decode_rows;
+  stats_.prefill_tokens += num_rows - decode_rows;
+  stats_.decode_seconds += seconds * decode_rows / num_rows;
+  stats_.prefill_seconds += seconds * (num_rows - decode_rows) / num_rows;
+  stats_.peak_blocks = std::max<int64_t>(
+      stats_.peak_blocks, blocks_.num_blocks() - blocks_.num_free());
+
+  const size_t vocab_size = executor_.manifest().vocab_size;
+  size_t at = 0;
+  size_t row = 0;
+  for (const auto& [sequence, count] : plan) {
+    const int begin = sequence->computed;
+    blocks_.Commit(sequence->tokens, begin, begin + count, sequence->blocks);
+    sequence->computed += count;
+    bool done = false;
+    for (int i = 0; i < count; ++i, ++row) {
+      if (!rows[row].logits) continue;
+      const auto values = logits.subspan(vocab_size * at++, vocab_size);
+      const int next = begin + i + 1;
+      if (next < sequence->size()) {
+        sequence->group->result.prompt_logprobs.push_back(
+            Logprobs(values, sequence->tokens[next],
+                     *sequence->params().prompt_logprobs));
+      } else {
+        done = Advance(*sequence, values);
+      }
+    }
+    if (done) Finish(sequence, finished);
+  }
+  stats_.sample_seconds +=
+      std::chrono::duration<double>(Clock::now() - computed).count();
+}
+
+bool Engine::Advance(Sequence& sequence, std::span<const float> logits) {
+  const Request& request = sequence.group->request;
+  const SamplingParams& params = request.params;
+  Completion& completion = sequence.completion;
+  SamplingState state;
+  state.params = &params;
+  state.seed = params.seed ? static_cast<uint64_t>(*params.seed) : request.seed;
+  state.sequence = sequence.index;
+  state.prompt = request.prompt;
+  state.output = completion.tokens;
+  state.stop_ids = sequence.group->stop_ids;
+  state.bad_words = sequence.group->bad_words;
+  const TokenId token = sampler_.Sample(logits, state);
+  if (params.logprobs) {
+    completion.logprobs.push_back(Logprobs(logits, token, *params.logprobs));
+  }
+  sequence.tokens.push_back(token);
+  completion.tokens.push_back(token);
+
+  const Clock::time_point now = Clock::now();
+  const double waited =
+      std::chrono::duration<double>(now - sequence.last_event).count();
+  (completion.tokens.size() == 1 ? stats_.first_token : stats_.per_token)
+      .Add(waited);
+  sequence.last_event = now;
+
+  const int generated = static_cast<int>(completion.tokens.size());
+  const std::vector<TokenId>& eos = options_.eos_token_ids;
+  bool stopped = false;
+  if (generated >= params.min_tokens) {
+    const bool is_eos = std::find(eos.begin(), eos.end(), token) != eos.end();
+    const auto& ids = params.stop_token_ids;
+    if (is_eos && !params.ignore_eos) {
+      stopped = true;
+      if (token != eos.front()) completion.stop_reason = token;
+    } else if (std::find(ids.begin(), ids.end(), token) != ids.end()) {
+      stopped = true;
+      completion.stop_reason = token;
+    }
+  }
+  // The token that stops a sequence is not part of its text, unless asked for.
+  if (!stopped || params.include_stop_str_in_output) {
+    if (std::optional<std::string> stop = sequence.text.Push(token)) {
+      completion.stop_reason = std::move(*stop);
+      completion.finish_reason = "stop";
+      return true;
+    }
+  }
+  const bool full = generated >= *params.max_tokens;
+  if (!stopped && !full) return false;
+  completion.finish_reason = stopped ? "stop" : "length";
+  sequence.text.Finish();
+  return true;
+}
+
+void Engine::Finish(Sequence* sequence, std::vector<Finished>& finished) {
+  blocks_.Release(sequence->blocks);
+  Group& group = *sequence->group;
+  sequence->completion.text = sequence->text.text();
+  stats_.completion_tokens +=
+      static_cast<int64_t>(sequence->completion.tokens.size());
+  group.result.completions[sequence->index] = std::move(sequence->completion);
+  std::erase_if(running_,
+                [&](const auto& other) { return other.get() == sequence; });
+  if (--group.unfinished == 0) {
+    finished.push_back(std::move(group.result));
+    groups_.erase(&group);
+  }
+}
+
+}  // namespace rbln
