@@ -101,7 +101,7 @@ Engine::Engine(Executor& executor, const Tokenizer& tokenizer,
 
 Engine::~Engine() = default;
 
-void Engine::Add(Request request) {
+void Engine::Check(Request& request) const {
   const int vocab_size = executor_.manifest().vocab_size;
   Normalize(request.params, vocab_size);
   const int size = static_cast<int>(request.prompt.size());
@@ -132,6 +132,13 @@ void Engine::Add(Request request) {
         blocks_.num_blocks());
   }
 
+  BadWordTokens(request.params.bad_words, tokenizer_);
+}
+
+void Engine::Add(Request request) {
+  Check(request);
+  const int vocab_size = executor_.manifest().vocab_size;
+  const int size = static_cast<int>(request.prompt.size());
   auto group = std::make_unique<Group>();
   group->bad_words = BadWordTokens(request.params.bad_words, tokenizer_);
   group->stop_ids = request.params.stop_token_ids;

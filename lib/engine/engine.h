@@ -106,8 +106,10 @@ class Engine {
   Engine(Executor& executor, const Tokenizer& tokenizer, EngineOptions options);
   ~Engine();
 
-  // Takes a request. Throws Error(kUsage), with nothing taken, when it can
-  // never run: a bad parameter, no prompt, or one that is too long.
+  // Brings the request to normal form. Throws Error(kUsage) when it can never
+  // run: a bad parameter, no prompt, or one that is too long.
+  void Check(Request& request) const;
+  // Takes a request, having checked it.
   void Add(Request request);
   // Runs one step and appends the requests that it finished to `finished`.
   // False when there was nothing to do.

@@ -1,0 +1,26 @@
+// The subcommands, one file each: flags to options, results to exit codes.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace rbln {
+
+// Flags that every command has.
+struct CommonFlags {
+  bool quiet = false;
+  int verbose = 0;
+  bool color = false;  // of standard error, decided
+};
+
+// Each adds its subcommand to `app`. When the command line names it, its
+// callback runs it and stores the exit code in `exit_code`, or throws Error.
+// `common` and `exit_code` must outlive `app`; `common` is filled in before a
+// callback runs.
+void AddCompileCommand(CLI::App& app, const CommonFlags& common,
+                       int& exit_code);
+void AddInspectCommand(CLI::App& app, const CommonFlags& common,
+                       int& exit_code);
+void AddGenerateCommand(CLI::App& app, const CommonFlags& common,
+                        int& exit_code);
+
+}  // namespace rbln

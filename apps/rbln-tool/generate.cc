@@ -1,0 +1,381 @@
+// rbln-tool generate: answers a file of prompts with a compiled model.
+#include <fmt/core.h>
+#include <signal.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "compiler/options.h"
+#include "job/job.h"
+#include "job/parameters.h"
+#include "rbln-tool/commands.h"
+#include "runtime/runtime.h"
+
+namespace rbln {
+namespace {
+
+struct GenerateFlags {
+  std::string prompts;
+  std::string model;
+  std::string output;
+  std::string report;
+  std::string chat_template;
+  std::string generation_config = "auto";
+  std::string memory_limit;
+  uint64_t seed = 0;
+  bool no_prefix_caching = false;
+  bool dry_run = false;
+  bool json = false;
+  EngineOptions engine;
+  RuntimeOptions runtime;
+  // By parameter: the texts of its flag.
+  std::map<std::string, std::vector<std::string>> parameters;
+  std::map<std::string, bool> switches;
+};
+
+std::atomic<int> last_signal{0};
+
+// The first one lets the step end; the second one ends the process.
+void OnSignal(int number) {
+  if (last_signal.exchange(number) != 0) _exit(128 + number);
+}
+
+void CatchSignals() {
+  struct sigaction action = {};
+  action.sa_handler = OnSignal;
+  // No SA_RESTART: a read that waits for a pipe is to end.
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+std::string ModelDirectory(const GenerateFlags& flags) {
+  if (!flags.model.empty()) return flags.model;
+  if (const char* from_environment = std::getenv("RBLN_MODEL");
+      from_environment != nullptr && *from_environment != '\0') {
+    return from_environment;
+  }
+  constexpr char kConfig[] = "rbln.yaml";
+  if (FileExists(kConfig)) {
+    const CompileConfig config = CompileConfig::FromFile(kConfig);
+    if (const ConfigValue* output = config.Find("output")) {
+      return output->text;
+    }
+    throw UsageError(
+        "no model: rbln.yaml names no output; name a compiled directory with "
+        "--model DIR");
+  }
+  throw UsageError(
+      "no model: name a compiled directory with --model DIR or RBLN_MODEL, or "
+      "run where there is an rbln.yaml");
+}
+
+uint64_t ParseBytes(const std::string& text) {
+  size_t end = 0;
+  double number = 0;
+  try {
+    number = std::stod(text, &end);
+  } catch (const std::exception&) {
+    end = 0;
+  }
+  const std::string unit = text.substr(end);
+  const std::map<std::string, double> kUnits = {
+      {"", 1},          {"B", 1},           {"K", 1024.0}, {"KiB", 1024.0},
+      {"M", 1048576.0}, {"MiB", 1048576.0}, {"G", 0x1p30}, {"GiB", 0x1p30},
+      {"T", 0x1p40},    {"TiB", 0x1p40},    {"KB", 1e3},   {"MB", 1e6},
+      {"GB", 1e9},      {"TB", 1e12}};
+  const auto found = kUnits.find(unit);
+  if (end == 0 || found == kUnits.end() || !(number > 0) ||
+      number * found->second > 1e18) {
+    throw UsageError("--memory-limit: a size such as 8G is wanted, got '{}'",
+                     text);
+  }
+  return static_cast<uint64_t>(number * found->second);
+}
+
+Json FlagParameters(const GenerateFlags& flags) {
+  Json values = Json::object();
+  for (const ParameterInfo& parameter : Parameters()) {
+    if (const auto on = flags.switches.find(parameter.name);
+        on != flags.switches.end() && on->second) {
+      values[parameter.name] = true;
+    }
+    const auto texts = flags.parameters.find(parameter.name);
+    if (texts != flags.parameters.end() && !texts->second.empty()) {
+      values[parameter.name] = FlagValue(parameter, texts->second);
+    }
+  }
+  return values;
+}
+
+std::string Size(uint64_t bytes) {
+  const double number = static_cast<double>(bytes);
+  if (bytes < uint64_t{10} << 10) return fmt::format("{} B", bytes);
+  if (bytes < uint64_t{10} << 20)
+    return fmt::format("{:.1f} KiB", number / 1024);
+  if (bytes < uint64_t{10} << 30) {
+    return fmt::format("{:.1f} MiB", number / 0x1p20);
+  }
+  return fmt::format("{:.1f} GiB", number / 0x1p30);
+}
+
+// Says what would run, and what it takes.
+void DryRun(const GenerateFlags& flags, const std::string& model) {
+  const Manifest manifest = Manifest::Read(model);
+  const MemoryPlan plan = PlanMemory(model, flags.runtime);
+  const int max_num_seqs = flags.engine.max_num_seqs > 0
+                               ? flags.engine.max_num_seqs
+                               : manifest.batch_size;
+  const int max_model_len = flags.engine.max_model_len > 0
+                                ? flags.engine.max_model_len
+                                : manifest.max_seq_len;
+  const int blocks_per_sequence =
+      (max_model_len + manifest.kvcache_block_size - 1) /
+      manifest.kvcache_block_size;
+  if (flags.json) {
+    const OrderedJson facts = {
+        {"model", model},
+        {"input", flags.prompts},
+        {"max_num_seqs", max_num_seqs},
+        {"max_model_len", max_model_len},
+        {"decoder_batch_sizes", manifest.decoder_batch_sizes},
+        {"prefill_chunk_size", manifest.prefill_chunk_size},
+        {"weights_bytes", plan.weights_bytes},
+        {"kv_block_bytes", plan.kv_block_bytes},
+        {"kv_blocks", plan.num_blocks},
+        {"kv_blocks_per_sequence", blocks_per_sequence},
+        {"kv_bytes", plan.kv_bytes()},
+        {"arena_bytes", plan.arena_bytes},
+        {"total_bytes", plan.total_bytes()},
+        {"available_bytes", plan.available_bytes},
+        {"available_reason", plan.available_reason}};
+    fmt::print("{}\n", facts.dump());
+    return;
+  }
+  std::string decoders;
+  for (const int rows : manifest.decoder_batch_sizes) {
+    decoders += fmt::format("{}{}", decoders.empty() ? "" : ", ", rows);
+  }
+  fmt::print(
+      "model       {} ({}, {} weights, {})\n"
+      "prompts     {}\n"
+      "sequences   {} at once, of at most {} tokens\n"
+      "programs    prefill of {} rows; decoders of {}\n"
+      "weights     {:>12}  mapped, shared between processes\n"
+      "KV cache    {:>12}  {} blocks of {} tokens, {} each; a sequence takes "
+      "up to {}\n"
+      "arena       {:>12}\n"
+      "total       {:>12}\n"
+      "available   {:>12}  {}\n",
+      model, manifest.architecture, manifest.weights, manifest.target,
+      flags.prompts, max_num_seqs, max_model_len, manifest.prefill_chunk_size,
+      decoders, Size(plan.weights_bytes), Size(plan.kv_bytes()),
+      plan.num_blocks, manifest.kvcache_block_size, Size(plan.kv_block_bytes),
+      blocks_per_sequence, Size(plan.arena_bytes), Size(plan.total_bytes()),
+      Size(plan.available_bytes), plan.available_reason);
+}
+
+ProgressMode ProgressFor(const CommonFlags& common) {
+  if (common.quiet) return ProgressMode::kNone;
+  return isatty(STDERR_FILENO) != 0 ? ProgressMode::kTerminal
+                                    : ProgressMode::kLog;
+}
+
+int Generate(GenerateFlags flags, const CommonFlags& common) {
+  if (!flags.memory_limit.empty()) {
+    flags.runtime.memory_limit = ParseBytes(flags.memory_limit);
+  }
+  flags.engine.prefix_caching = !flags.no_prefix_caching;
+  JobOptions options;
+  options.parameters = FlagParameters(flags);
+  options.use_generation_config = flags.generation_config == "auto";
+  options.chat_template = flags.chat_template;
+  options.seed = flags.seed;
+  options.engine = flags.engine;
+  options.progress = ProgressFor(common);
+  options.interrupted = [] { return last_signal.load(); };
+  const std::string model = ModelDirectory(flags);
+
+  // What is quick to find wrong comes before what is slow to load.
+  LineReader input(flags.prompts, kMaxLineBytes);
+  if (flags.dry_run) {
+    DryRun(flags, model);
+    return 0;
+  }
+  CatchSignals();
+  const std::unique_ptr<Executor> executor = LoadModel(model, flags.runtime);
+  Job job(*executor, model, std::move(options));
+  spdlog::debug("{}: loaded, {} threads, {} KV cache blocks", model,
+                executor->threads(), executor->num_blocks());
+  OrderedOutput output(flags.output);
+  const JobResult result = job.Run(input, output);
+
+  JobFacts facts = job.facts();
+  facts.model = model;
+  facts.input = flags.prompts;
+  const EngineStats& stats = job.engine().stats();
+  if (!flags.report.empty()) {
+    WriteFileAtomically(flags.report,
+                        ReportJson(result, stats, facts).dump(2) + "\n");
+  }
+  if (!common.quiet) {
+    fmt::print(stderr, "{}", ReportText(result, stats, facts));
+  }
+  if (result.signal != 0) {
+    spdlog::error("interrupted after {} prompts", result.prompts);
+  }
+  return result.exit_code();
+}
+
+std::string FlagName(const std::string& parameter) {
+  std::string flag = "--" + parameter;
+  for (char& c : flag) {
+    if (c == '_') c = '-';
+  }
+  return flag;
+}
+
+void AddParameterFlags(CLI::App& command, GenerateFlags& flags) {
+  for (const ParameterInfo& parameter : Parameters()) {
+    if (std::string(parameter.name) == "seed") continue;
+    const std::string flag = FlagName(parameter.name);
+    CLI::Option* option = nullptr;
+    switch (parameter.kind) {
+      case ParameterInfo::Kind::kBoolean:
+        if (std::string(parameter.name) == "skip_special_tokens") {
+          // On unless said otherwise: the flag takes a value.
+          option = command.add_option(flag, flags.parameters[parameter.name],
+                                      parameter.help);
+          option->type_name("BOOL")->expected(1);
+        } else {
+          option = command.add_flag(flag, flags.switches[parameter.name],
+                                    parameter.help);
+        }
+        break;
+      case ParameterInfo::Kind::kStrings:
+      case ParameterInfo::Kind::kIntegers:
+        option = command.add_option(
+            flag, flags.parameters[parameter.name],
+            std::string(parameter.help) + " (may be repeated)");
+        option->type_name(parameter.kind == ParameterInfo::Kind::kStrings
+                              ? "TEXT"
+                              : "ID,...");
+        option->expected(1)->multi_option_policy(
+            CLI::MultiOptionPolicy::TakeAll);
+        break;
+      default:
+        option = command.add_option(flag, flags.parameters[parameter.name],
+                                    parameter.help);
+        option->type_name(parameter.kind == ParameterInfo::Kind::kInteger ? "N"
+                          : parameter.kind == ParameterInfo::Kind::kNumber
+                              ? "X"
+                              : "JSON");
+        option->expected(1);
+        break;
+    }
+    option->group("Defaults for lines that say nothing");
+  }
+}
+
+}  // namespace
+
+void AddGenerateCommand(CLI::App& app, const CommonFlags& common,
+                        int& exit_code) {
+  CLI::App* const command = app.add_subcommand(
+      "generate", "Answer a file of prompts, one JSON object a line");
+  const auto flags = std::make_shared<GenerateFlags>();
+  command
+      ->add_option("PROMPTS", flags->prompts,
+                   "JSONL file of prompts; '-' is standard input")
+      ->required();
+  command
+      ->add_option("-m,--model", flags->model,
+                   "Compiled directory; else RBLN_MODEL, else the output of "
+                   "./rbln.yaml")
+      ->type_name("DIR");
+  command
+      ->add_option("-o,--output", flags->output,
+                   "File for the answers; default: standard output")
+      ->type_name("FILE");
+  command
+      ->add_option("--report", flags->report,
+                   "Write the figures of the run there, as JSON")
+      ->type_name("FILE");
+  command
+      ->add_option("--chat-template", flags->chat_template,
+                   "Jinja template to use instead of the model's")
+      ->type_name("FILE");
+  command
+      ->add_option("--generation-config", flags->generation_config,
+                   "auto, or none: ignore the model's "
+                   "generation_config.json")
+      ->check(CLI::IsMember({"auto", "none"}))
+      ->capture_default_str();
+  command
+      ->add_option("--seed", flags->seed,
+                   "Of the random numbers; the same seed gives the same "
+                   "bytes")
+      ->capture_default_str();
+  command->add_flag("--dry-run", flags->dry_run,
+                    "Say what would run and how much memory it takes");
+  command->add_flag("--json", flags->json, "Print --dry-run as JSON");
+
+  const char* const kLimits = "Limits";
+  command
+      ->add_option("--threads", flags->runtime.threads,
+                   "Default: what affinity and cgroup grant")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N")
+      ->group(kLimits);
+  command
+      ->add_option("--max-num-seqs", flags->engine.max_num_seqs,
+                   "Most sequences at once; default: as compiled")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N")
+      ->group(kLimits);
+  command
+      ->add_option("--max-model-len", flags->engine.max_model_len,
+                   "Most tokens of a sequence; default: as compiled")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N")
+      ->group(kLimits);
+  command
+      ->add_option("--max-num-batched-tokens",
+                   flags->engine.max_num_batched_tokens,
+                   "Most tokens of a step; default: as compiled")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N")
+      ->group(kLimits);
+  command
+      ->add_option("--kvcache-num-blocks", flags->runtime.num_blocks,
+                   "KV cache blocks; default: as compiled, or what fits")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N")
+      ->group(kLimits);
+  command
+      ->add_option("--memory-limit", flags->memory_limit,
+                   "Memory to stay under, such as 8G")
+      ->type_name("SIZE")
+      ->group(kLimits);
+  command
+      ->add_flag("--no-prefix-caching", flags->no_prefix_caching,
+                 "Compute every prompt from its start")
+      ->group(kLimits);
+  command
+      ->add_flag("--verify", flags->runtime.verify,
+                 "Check every file of the model before running")
+      ->group(kLimits);
+  AddParameterFlags(*command, *flags);
+  command->callback(
+      [flags, &common, &exit_code] { exit_code = Generate(*flags, common); });
+}
+
+}  // namespace rbln

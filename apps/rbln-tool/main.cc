@@ -1,0 +1,87 @@
+// rbln-tool: compile a language model, look into it, run prompts through it.
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <new>
+#include <string>
+
+#include "base/error.h"
+#include "rbln-tool/commands.h"
+
+namespace rbln {
+namespace {
+
+bool WantsColor(const std::string& when) {
+  if (when == "always") return true;
+  if (when == "never") return false;
+  const char* const no_color = std::getenv("NO_COLOR");
+  return (no_color == nullptr || *no_color == '\0') &&
+         isatty(STDERR_FILENO) != 0;
+}
+
+// Everything that is said to a person goes to standard error.
+void SetUpLog(const CommonFlags& common) {
+  auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_st>(
+      common.color ? spdlog::color_mode::always : spdlog::color_mode::never);
+  auto logger = std::make_shared<spdlog::logger>("rbln-tool", sink);
+  logger->set_pattern("%^rbln-tool:%$ %v");
+  logger->set_level(common.quiet          ? spdlog::level::err
+                    : common.verbose >= 2 ? spdlog::level::trace
+                    : common.verbose == 1 ? spdlog::level::debug
+                                          : spdlog::level::info);
+  spdlog::set_default_logger(logger);
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app(
+      "Compiles language models into fixed-shape programs and runs "
+      "batches of prompts through them on CPUs.",
+      "rbln-tool");
+  app.set_version_flag("--version", "rbln-tool " RBLN_VERSION);
+  app.require_subcommand(1);
+  app.fallthrough();
+
+  CommonFlags common;
+  std::string color = "auto";
+  app.add_flag("-q,--quiet", common.quiet, "Say nothing but errors");
+  app.add_flag("-v,--verbose", common.verbose, "Say more; twice: most");
+  app.add_option("--color", color, "Colour messages: auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str();
+  app.parse_complete_callback([&] {
+    common.color = WantsColor(color);
+    SetUpLog(common);
+  });
+
+  int exit_code = 0;
+  AddGenerateCommand(app, common, exit_code);
+  for (CLI::App* command : app.get_subcommands({})) command->fallthrough();
+
+  SetUpLog(common);
+  try {
+    app.parse(argc, argv);
+    return exit_code;
+  } catch (const CLI::Success& success) {
+    return app.exit(success);  // --help, --version
+  } catch (const CLI::ParseError& error) {
+    const CLI::App* command = &app;
+    for (const CLI::App* one : app.get_subcommands()) command = one;
+    spdlog::error("{} (see rbln-tool {}--help)", error.what(),
+                  command == &app ? "" : command->get_name() + " ");
+    return static_cast<int>(ErrorKind::kUsage);
+  } catch (const Error& error) {
+    spdlog::error("{}", error.what());
+    return error.exit_code();
+  } catch (const std::bad_alloc&) {
+    spdlog::error("out of memory");
+    return static_cast<int>(ErrorKind::kResource);
+  }
+}
+
+}  // namespace
+}  // namespace rbln
+
+int main(int argc, char** argv) { return rbln::Main(argc, argv); }

@@ -1,0 +1,70 @@
+// A whole job: a file of prompts in, a file of answers out.
+//
+// Lines stream: only those in work are held, and what is held of answers that
+// wait for an earlier one is bounded. A line that cannot be run is answered
+// with an error, and the rest goes on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/json.h"
+#include "engine/engine.h"
+#include "job/line_reader.h"
+#include "job/output.h"
+#include "job/progress.h"
+#include "job/prompt_line.h"
+#include "job/report.h"
+#include "runtime/runtime.h"
+
+namespace rbln {
+
+inline constexpr size_t kMaxLineBytes = size_t{64} << 20;
+
+struct JobOptions {
+  Json parameters = Json::object();   // of flags: defaults for every line
+  bool use_generation_config = true;  // the checkpoint's
+  std::string chat_template;          // a file that overrides the model's
+  uint64_t seed = 0;
+  EngineOptions engine;  // eos_token_ids are filled in
+  ProgressMode progress = ProgressMode::kNone;
+  // The number of a signal that asks the job to end, or 0. Asked at each step.
+  std::function<int()> interrupted = [] { return 0; };
+};
+
+// Of a model directory, what a job needs beside the programs.
+class Job {
+ public:
+  // Loads tokenizer, chat template and generation_config.json of `directory`.
+  // `executor` must outlive this object. Throws Error: kModel for files of the
+  // directory, kUsage for options.
+  Job(Executor& executor, const std::string& directory, JobOptions options);
+  ~Job();
+
+  // Answers every line. Does not put `output` in its place when a signal ended
+  // the job. Throws Error(kResource) when reading or writing fails.
+  JobResult Run(LineReader& input, OrderedOutput& output);
+
+  const Engine& engine() const { return *engine_; }
+  // Facts for the report; `input` and `model` are the caller's to fill.
+  JobFacts facts() const;
+
+ private:
+  class Loop;
+
+  void LoadTemplates(const std::string& directory);
+  void LoadDefaults(const std::string& directory);
+
+  Executor& executor_;
+  JobOptions options_;
+  std::unique_ptr<const Tokenizer> tokenizer_;
+  std::unique_ptr<const ChatTemplate> chat_template_;
+  std::unique_ptr<const ChatTemplate> tool_template_;  // where it is another
+  LineContext context_;
+  OrderedJson sampling_facts_ = OrderedJson::object();
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace rbln

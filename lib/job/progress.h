@@ -1,0 +1,49 @@
+// How far a job is, for whoever watches it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace rbln {
+
+enum class ProgressMode {
+  kNone,
+  kTerminal,  // one line, rewritten in place and cleared at the end
+  kLog,       // a line every half minute
+};
+
+struct ProgressState {
+  int64_t prompts = 0;
+  int64_t tokens = 0;  // generated
+  int running = 0;
+  int waiting = 0;
+  double fraction = 0;  // of the input that is done; 0 where not known
+};
+
+// Writes to standard error.
+class Progress {
+ public:
+  explicit Progress(ProgressMode mode);
+  ~Progress();  // clears the line
+  // Cheap enough to be called at every step.
+  void Update(const ProgressState& state);
+  void Clear();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  const ProgressMode mode_;
+  const Clock::time_point start_;
+  Clock::time_point next_;
+  Clock::time_point last_;
+  int64_t last_tokens_ = 0;
+  double rate_ = 0;
+  bool shown_ = false;
+};
+
+// The line without colours or end: "12 prompts (34%), 512 tokens/s, ...".
+std::string ProgressLine(const ProgressState& state, double tokens_per_s,
+                         double seconds);
+
+}  // namespace rbln

@@ -1,0 +1,136 @@
+#include "job/report.h"
+
+#include <algorithm>
+
+#include "base/cpu.h"
+
+namespace rbln {
+namespace {
+
+double Rate(int64_t tokens, double seconds) {
+  return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
+}
+
+double Share(int64_t part, int64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
+OrderedJson Times(const Quantiles& quantiles) {
+  return {{"count", quantiles.count()},
+          {"p50", quantiles.Get(0.5)},
+          {"p95", quantiles.Get(0.95)}};
+}
+
+std::string Milliseconds(double seconds) {
+  return seconds < 1 ? fmt::format("{:.3g} ms", seconds * 1e3)
+                     : fmt::format("{:.3g} s", seconds);
+}
+
+}  // namespace
+
+int JobResult::exit_code() const {
+  if (signal != 0) return 128 + signal;
+  return errors > 0 ? 1 : 0;
+}
+
+OrderedJson ReportJson(const JobResult& result, const EngineStats& stats,
+                       const JobFacts& facts) {
+  OrderedJson decoders = OrderedJson::array();
+  OrderedJson prefill = nullptr;
+  for (const auto& [rows, program] : stats.programs) {
+    const bool is_decoder = std::find(facts.decoder_batch_sizes.begin(),
+                                      facts.decoder_batch_sizes.end(),
+                                      rows) != facts.decoder_batch_sizes.end();
+    OrderedJson entry = {
+        {"rows", rows},
+        {"steps", program.steps},
+        {"rows_run", program.rows},
+        {"occupancy", Share(program.rows, program.steps * rows)},
+        {"seconds", program.seconds}};
+    if (is_decoder) {
+      decoders.push_back(std::move(entry));
+    } else {
+      prefill = std::move(entry);
+    }
+  }
+  return {
+      {"model", facts.model},
+      {"input", facts.input},
+      {"seconds", result.seconds},
+      {"prompts", result.prompts},
+      {"errors", result.errors},
+      {"interrupted_by",
+       result.signal != 0 ? OrderedJson(result.signal) : OrderedJson(nullptr)},
+      {"prompt_tokens", stats.prompt_tokens},
+      {"completion_tokens", stats.completion_tokens},
+      {"completion_tokens_per_s",
+       Rate(stats.completion_tokens, result.seconds)},
+      {"prefill",
+       {{"tokens", stats.prefill_tokens},
+        {"seconds", stats.prefill_seconds},
+        {"tokens_per_s", Rate(stats.prefill_tokens, stats.prefill_seconds)},
+        {"program", std::move(prefill)}}},
+      {"decode",
+       {{"tokens", stats.decode_tokens},
+        {"seconds", stats.decode_seconds},
+        {"tokens_per_s", Rate(stats.decode_tokens, stats.decode_seconds)},
+        {"decoders", std::move(decoders)}}},
+      {"sample_seconds", stats.sample_seconds},
+      {"time_to_first_token_s", Times(stats.first_token)},
+      {"time_per_token_s", Times(stats.per_token)},
+      {"prefix_cache",
+       {{"hit_tokens", stats.cached_tokens},
+        {"hit_rate", Share(stats.cached_tokens, stats.prompt_tokens)}}},
+      {"preemptions", stats.preemptions},
+      {"kv_cache",
+       {{"blocks", facts.num_blocks},
+        {"block_size", facts.block_size},
+        {"peak_blocks", stats.peak_blocks}}},
+      {"threads", facts.threads},
+      {"peak_memory_bytes", PeakMemory()},
+      {"sampling", facts.sampling},
+  };
+}
+
+std::string ReportText(const JobResult& result, const EngineStats& stats,
+                       const JobFacts& facts) {
+  std::string text = fmt::format(
+      "{} prompt{} answered in {:.1f} s, {} with an error\n", result.prompts,
+      result.prompts == 1 ? "" : "s", result.seconds, result.errors);
+  text += fmt::format(
+      "prefill    {:>9} tokens  {:>9.1f} tokens/s\n"
+      "decode     {:>9} tokens  {:>9.1f} tokens/s\n",
+      stats.prefill_tokens, Rate(stats.prefill_tokens, stats.prefill_seconds),
+      stats.decode_tokens, Rate(stats.decode_tokens, stats.decode_seconds));
+  for (const auto& [rows, program] : stats.programs) {
+    const bool is_decoder = std::find(facts.decoder_batch_sizes.begin(),
+                                      facts.decoder_batch_sizes.end(),
+                                      rows) != facts.decoder_batch_sizes.end();
+    text += fmt::format(
+        "{:<18} {:>7} step{} {:>5.1f}% full\n",
+        is_decoder ? fmt::format("decoder_batch_{}", rows) : "prefill",
+        program.steps, program.steps == 1 ? " " : "s",
+        100 * Share(program.rows, program.steps * rows));
+  }
+  text += fmt::format("first token p50 {}, p95 {}; per token p50 {}, p95 {}\n",
+                      Milliseconds(stats.first_token.Get(0.5)),
+                      Milliseconds(stats.first_token.Get(0.95)),
+                      Milliseconds(stats.per_token.Get(0.5)),
+                      Milliseconds(stats.per_token.Get(0.95)));
+  text += fmt::format(
+      "prefix cache {} of {} prompt tokens ({:.1f}%), {} preemption{}, peak "
+      "memory {:.0f} MiB\n",
+      stats.cached_tokens, stats.prompt_tokens,
+      100 * Share(stats.cached_tokens, stats.prompt_tokens), stats.preemptions,
+      stats.preemptions == 1 ? "" : "s",
+      static_cast<double>(PeakMemory()) / (1 << 20));
+  std::string sampling;
+  for (const auto& [name, entry] : facts.sampling.items()) {
+    sampling +=
+        fmt::format("{}{} {} ({})", sampling.empty() ? "" : ", ", name,
+                    entry["value"].dump(), entry["from"].get<std::string>());
+  }
+  return text + "sampling: " + sampling + "\n";
+}
+
+}  // namespace rbln

@@ -1,0 +1,43 @@
+// What a job did, for people and for programs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/json.h"
+#include "engine/engine.h"
+#include "job/parameters.h"
+
+namespace rbln {
+
+struct JobResult {
+  int64_t prompts = 0;       // lines answered, those with an error among them
+  int64_t errors = 0;        // lines answered with an error
+  int signal = 0;            // that ended the job early; 0: none
+  bool reader_gone = false;  // standard output was closed from the other side
+  double seconds = 0;
+
+  // 0, 1, or 128 + signal.
+  int exit_code() const;
+};
+
+// What went with the job: for the report.
+struct JobFacts {
+  std::string model;
+  std::string input;
+  int threads = 1;
+  std::vector<int> decoder_batch_sizes;
+  int prefill_chunk_size = 0;
+  int num_blocks = 0;
+  int block_size = 0;
+  // Parameters of the first two line forms, with where they came from.
+  OrderedJson sampling = OrderedJson::object();
+};
+
+OrderedJson ReportJson(const JobResult& result, const EngineStats& stats,
+                       const JobFacts& facts);
+// A few lines for a person, each with its end of line.
+std::string ReportText(const JobResult& result, const EngineStats& stats,
+                       const JobFacts& facts);
+
+}  // namespace rbln
