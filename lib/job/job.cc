@@ -196,7 +196,7 @@ class Job::Loop {
         case LineReader::Result::kTooLong:
           Start(BadPromptLine(
               next_index_++, input_.line_number(),
-              fmt::format("longer than {} bytes", kMaxLineBytes)));
+              fmt::format("longer than {} bytes", input_.max_line_bytes())));
           break;
         case LineReader::Result::kLine:
           if (IsBlank(text)) break;

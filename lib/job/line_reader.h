@@ -31,6 +31,7 @@ class LineReader {
   // Number of the line that Next returned last, from 1.
   int64_t line_number() const { return line_number_; }
   int64_t bytes_read() const { return bytes_taken_; }
+  size_t max_line_bytes() const { return max_line_bytes_; }
   // Size of a regular file; 0 where it is not known.
   int64_t total_bytes() const { return total_bytes_; }
 
