@@ -131,21 +131,16 @@ std::string Size(uint64_t bytes) {
 void DryRun(const GenerateFlags& flags, const std::string& model) {
   const Manifest manifest = Manifest::Read(model);
   const MemoryPlan plan = PlanMemory(model, flags.runtime);
-  const int max_num_seqs = flags.engine.max_num_seqs > 0
-                               ? flags.engine.max_num_seqs
-                               : manifest.batch_size;
-  const int max_model_len = flags.engine.max_model_len > 0
-                                ? flags.engine.max_model_len
-                                : manifest.max_seq_len;
+  const EngineLimits limits = ResolveLimits(manifest, flags.engine);
   const int blocks_per_sequence =
-      (max_model_len + manifest.kvcache_block_size - 1) /
+      (limits.max_model_len + manifest.kvcache_block_size - 1) /
       manifest.kvcache_block_size;
   if (flags.json) {
     const OrderedJson facts = {
         {"model", model},
         {"input", flags.prompts},
-        {"max_num_seqs", max_num_seqs},
-        {"max_model_len", max_model_len},
+        {"max_num_seqs", limits.max_num_seqs},
+        {"max_model_len", limits.max_model_len},
         {"decoder_batch_sizes", manifest.decoder_batch_sizes},
         {"prefill_chunk_size", manifest.prefill_chunk_size},
         {"weights_bytes", plan.weights_bytes},
@@ -176,11 +171,12 @@ void DryRun(const GenerateFlags& flags, const std::string& model) {
       "total       {:>12}\n"
       "available   {:>12}  {}\n",
       model, manifest.architecture, manifest.weights, manifest.target,
-      flags.prompts, max_num_seqs, max_model_len, manifest.prefill_chunk_size,
-      decoders, Size(plan.weights_bytes), Size(plan.kv_bytes()),
-      plan.num_blocks, manifest.kvcache_block_size, Size(plan.kv_block_bytes),
-      blocks_per_sequence, Size(plan.arena_bytes), Size(plan.total_bytes()),
-      Size(plan.available_bytes), plan.available_reason);
+      flags.prompts, limits.max_num_seqs, limits.max_model_len,
+      manifest.prefill_chunk_size, decoders, Size(plan.weights_bytes),
+      Size(plan.kv_bytes()), plan.num_blocks, manifest.kvcache_block_size,
+      Size(plan.kv_block_bytes), blocks_per_sequence, Size(plan.arena_bytes),
+      Size(plan.total_bytes()), Size(plan.available_bytes),
+      plan.available_reason);
 }
 
 ProgressMode ProgressFor(const CommonFlags& common) {

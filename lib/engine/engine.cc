@@ -28,6 +28,18 @@ int Limit(const char* flag, int asked, int compiled, const char* parameter) {
 
 }  // namespace
 
+EngineLimits ResolveLimits(const Manifest& manifest,
+                           const EngineOptions& options) {
+  const int max_rows =
+      std::max(manifest.batch_size, manifest.prefill_chunk_size);
+  return {Limit("--max-num-seqs", options.max_num_seqs, manifest.batch_size,
+                "batch_size"),
+          Limit("--max-model-len", options.max_model_len, manifest.max_seq_len,
+                "max_seq_len"),
+          Limit("--max-num-batched-tokens", options.max_num_batched_tokens,
+                max_rows, "prefill_chunk_size")};
+}
+
 // What the sequences of a request share.
 struct Engine::Group {
   Request request;
@@ -80,6 +92,7 @@ Engine::Engine(Executor& executor, const Tokenizer& tokenizer,
     : executor_(executor),
       tokenizer_(tokenizer),
       options_(std::move(options)),
+      limits_(ResolveLimits(executor.manifest(), options_)),
       blocks_(executor.num_blocks(), executor.manifest().kvcache_block_size,
               options_.prefix_caching,
               [&executor](int from, int to) { executor.CopyBlock(from, to); }),
@@ -90,13 +103,6 @@ Engine::Engine(Executor& executor, const Tokenizer& tokenizer,
   std::sort(programs_.begin(), programs_.end());
   programs_.erase(std::unique(programs_.begin(), programs_.end()),
                   programs_.end());
-  max_num_seqs_ = Limit("--max-num-seqs", options_.max_num_seqs,
-                        manifest.batch_size, "batch_size");
-  max_model_len_ = Limit("--max-model-len", options_.max_model_len,
-                         manifest.max_seq_len, "max_seq_len");
-  max_step_rows_ =
-      Limit("--max-num-batched-tokens", options_.max_num_batched_tokens,
-            programs_.back(), "prefill_chunk_size");
 }
 
 Engine::~Engine() = default;
@@ -106,11 +112,11 @@ void Engine::Check(Request& request) const {
   Normalize(request.params, vocab_size);
   const int size = static_cast<int>(request.prompt.size());
   if (size == 0) throw UsageError("the prompt is empty: it has no token");
-  if (size >= max_model_len_) {
+  if (size >= limits_.max_model_len) {
     throw UsageError(
         "the prompt is too long: {} tokens, and max_model_len {} leaves room "
         "for {} and an answer",
-        size, max_model_len_, max_model_len_ - 1);
+        size, limits_.max_model_len, limits_.max_model_len - 1);
   }
   for (const TokenId id : request.prompt) {
     if (id < 0 || id >= vocab_size) {
@@ -118,7 +124,7 @@ void Engine::Check(Request& request) const {
                        vocab_size - 1);
     }
   }
-  const int most = max_model_len_ - size;
+  const int most = limits_.max_model_len - size;
   const int max_tokens =
       std::min(request.params.max_tokens.value_or(most), most);
   request.params.max_tokens = max_tokens;
@@ -207,7 +213,7 @@ bool Engine::WaitsForPrefix(const Sequence& sequence) const {
 void Engine::Admit() {
   int looked_at = 0;
   for (auto at = waiting_.begin();
-       at != waiting_.end() && num_running() < max_num_seqs_ &&
+       at != waiting_.end() && num_running() < limits_.max_num_seqs &&
        looked_at < kAdmissionWindow;
        ++looked_at) {
     Sequence& sequence = **at;
@@ -251,7 +257,8 @@ std::vector<Engine::Scheduled> Engine::Schedule() {
       const bool runs = std::any_of(
           running_.begin(), running_.end(),
           [&](const auto& other) { return other.get() == sequence; });
-      const int count = std::min(sequence->pending(), max_step_rows_ - rows);
+      const int count =
+          std::min(sequence->pending(), limits_.max_num_batched_tokens - rows);
       if (!runs || count <= 0) continue;
       if (!MakeRoom(sequence, count, plan)) continue;
       plan.push_back({sequence, count});

@@ -48,6 +48,16 @@ struct EngineOptions {
   std::vector<TokenId> eos_token_ids;
 };
 
+// The limits in force.
+struct EngineLimits {
+  int max_num_seqs;
+  int max_model_len;
+  int max_num_batched_tokens;
+};
+// Throws Error(kUsage) when the options ask for more than was compiled.
+EngineLimits ResolveLimits(const Manifest& manifest,
+                           const EngineOptions& options);
+
 struct Request {
   int64_t id = 0;  // the caller's, returned with the result
   std::vector<TokenId> prompt;
@@ -101,8 +111,8 @@ struct EngineStats {
 // Not thread safe.
 class Engine {
  public:
-  // `executor` and `tokenizer` must outlive the engine. Throws Error(kUsage)
-  // when the options ask for more than was compiled.
+  // `executor` and `tokenizer` must outlive the engine. Throws as
+  // ResolveLimits does.
   Engine(Executor& executor, const Tokenizer& tokenizer, EngineOptions options);
   ~Engine();
 
@@ -117,8 +127,7 @@ class Engine {
 
   int num_running() const { return static_cast<int>(running_.size()); }
   int num_waiting() const { return static_cast<int>(waiting_.size()); }
-  int max_num_seqs() const { return max_num_seqs_; }
-  int max_model_len() const { return max_model_len_; }
+  const EngineLimits& limits() const { return limits_; }
   const EngineStats& stats() const { return stats_; }
   const BlockManager& blocks() const { return blocks_; }
 
@@ -146,10 +155,8 @@ class Engine {
   Executor& executor_;
   const Tokenizer& tokenizer_;
   const EngineOptions options_;
+  const EngineLimits limits_;
   std::vector<int> programs_;  // rows, ascending
-  int max_num_seqs_ = 0;
-  int max_model_len_ = 0;
-  int max_step_rows_ = 0;
   BlockManager blocks_;
   Sampler sampler_;
   int64_t arrivals_ = 0;

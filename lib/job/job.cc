@@ -50,7 +50,7 @@ Job::Job(Executor& executor, const std::string& directory, JobOptions options)
   LoadDefaults(directory);
   engine_ = std::make_unique<Engine>(executor_, *tokenizer_, options_.engine);
   context_.tokenizer = tokenizer_.get();
-  context_.max_model_len = engine_->max_model_len();
+  context_.max_model_len = engine_->limits().max_model_len;
   context_.seed = options_.seed;
 }
 
@@ -181,7 +181,7 @@ class Job::Loop {
 
   // Keeps enough waiting for the engine to choose from.
   void ReadAhead() {
-    const int enough = 2 * engine_.max_num_seqs() + 16;
+    const int enough = 2 * engine_.limits().max_num_seqs + 16;
     while (!at_end_ && engine_.num_waiting() < enough &&
            next_index_ - output_.next_index() < kMaxLinesAhead &&
            output_.waiting_bytes() < kMaxBytesWaiting) {
