@@ -57,6 +57,8 @@ int Main(int argc, char** argv) {
   });
 
   int exit_code = 0;
+  AddCompileCommand(app, common, exit_code);
+  AddInspectCommand(app, common, exit_code);
   AddGenerateCommand(app, common, exit_code);
   for (CLI::App* command : app.get_subcommands({})) command->fallthrough();
 

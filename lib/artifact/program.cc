@@ -162,10 +162,12 @@ class Checker {
       case OpKind::Matmul: {
         const ValueT& input = Input(op, 0);
         const WeightT& weight = Weight(op.weight, op.name);
+        // Of alternating panels, gate and up are padded each.
         const int outputs = op.epilogue == Epilogue::SiluGate
-                                ? weight.outputs / 2
-                                : weight.outputs;
-        good = weight.inputs == input.columns && outputs == output.columns &&
+                                ? static_cast<int>(
+                                      2 * AlignUp(output.columns, kPanel))
+                                : output.columns;
+        good = weight.inputs == input.columns && weight.outputs == outputs &&
                input.row_kind == output.row_kind && op.inputs[0] != op.output &&
                op.tile_rows >= 0 && op.tile_panels >= 0 && op.tile_inputs >= 0;
         if (op.bias >= 0) CheckVector(op, op.bias, weight.outputs);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -83,9 +84,6 @@ class WeightSource {
   virtual std::string Fingerprint() const = 0;
   // Bytes of all tensors as stored; for progress and throughput.
   virtual uint64_t total_bytes() const = 0;
-  // Whether nothing changed after `time_ns` (nanoseconds since 1970) by the
-  // file system's own change times, so that a fingerprint taken then holds.
-  virtual bool UnchangedSince(int64_t time_ns) const = 0;
 };
 
 // A checkpoint on disk: config.json and safetensors. Opening reads headers

@@ -1,0 +1,174 @@
+// rbln-tool compile: a checkpoint becomes a compiled directory.
+#include "compiler/compile.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "base/file.h"
+#include "compiler/options.h"
+#include "rbln-tool/commands.h"
+
+namespace rbln {
+namespace {
+
+struct CompileFlags {
+  std::string config;
+  int threads = 0;
+  bool force = false;
+  bool dump_graph = false;
+  // By key; only those given are there.
+  std::map<std::string, std::string> keys;
+};
+
+// "decoder_batch_sizes" -> "--decoder-batch-sizes"
+std::string FlagName(std::string key) {
+  for (char& c : key) {
+    if (c == '_') c = '-';
+  }
+  return "--" + key;
+}
+
+// A line that is rewritten in place, on a terminal only.
+class ProgressLine {
+ public:
+  explicit ProgressLine(bool shown) : shown_(shown) {}
+  ~ProgressLine() {
+    if (drawn_) fmt::print(stderr, "\r\033[K");
+  }
+  void Show(uint64_t done, uint64_t total) {
+    if (!shown_) return;
+    const std::lock_guard lock(mutex_);
+    const auto now = std::chrono::steady_clock::now();
+    if (drawn_ && now - last_ < std::chrono::milliseconds(100)) return;
+    last_ = now;
+    drawn_ = true;
+    const double seconds =
+        std::chrono::duration<double>(now - start_).count();
+    const double rate = seconds > 0 ? done / seconds : 0;
+    fmt::print(stderr,
+               "\r\033[Kpacking weights {:3.0f}%  {:.2f} of {:.2f} GB  {:.2f} "
+               "GB/s  {:.0f} s left",
+               100.0 * done / std::max<uint64_t>(1, total), done * 1e-9,
+               total * 1e-9, rate * 1e-9,
+               rate > 0 ? (total - done) / rate : 0.0);
+    std::fflush(stderr);
+  }
+
+ private:
+  const bool shown_;
+  bool drawn_ = false;
+  std::mutex mutex_;
+  const std::chrono::steady_clock::time_point start_ =
+      std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point last_;
+};
+
+CompileConfig ReadConfig(const CompileFlags& flags) {
+  constexpr char kDefaultConfig[] = "rbln.yaml";
+  CompileConfig config;
+  if (!flags.config.empty() && std::filesystem::is_directory(flags.config)) {
+    config.SetFlag("model", flags.config);
+  } else if (!flags.config.empty()) {
+    config = CompileConfig::FromFile(flags.config);
+  } else if (FileExists(kDefaultConfig)) {
+    config = CompileConfig::FromFile(kDefaultConfig);
+  } else if (!flags.keys.contains("model")) {
+    throw UsageError(
+        "compile: nothing to compile: there is no ./{}; name a config file or "
+        "a checkpoint directory, or give --model",
+        kDefaultConfig);
+  }
+  for (const auto& [key, value] : flags.keys) config.SetFlag(key, value);
+  return config;
+}
+
+void RunCompile(const CompileFlags& flags, const CommonFlags& common) {
+  const CompileConfig config = ReadConfig(flags);
+  const ConfigValue* model = config.Find("model");
+  if (model == nullptr) {
+    throw UsageError("model: not set; name a checkpoint directory, in the "
+                     "config file or with --model");
+  }
+  const ConfigValue* load_format = config.Find("load_format");
+  const Checkpoint checkpoint = Checkpoint::Open(
+      model->text, load_format != nullptr && load_format->text == "dummy");
+  const CompileOptions options = ResolveOptions(config, checkpoint.model());
+  for (const std::string& warning : options.warnings) spdlog::warn(warning);
+
+  CompileSettings settings;
+  settings.threads = flags.threads;
+  settings.force = flags.force;
+  ProgressLine progress(!common.quiet && isatty(STDERR_FILENO) != 0);
+  settings.progress = [&progress](const char*, uint64_t done, uint64_t total) {
+    progress.Show(done, total);
+  };
+  if (flags.dump_graph) {
+    settings.dump = [](const std::string& pass, const std::string& graph) {
+      fmt::print("# after {}\n{}\n", pass, graph);
+    };
+  }
+  const CompileReport report = [&] {
+    return Compile(checkpoint, options, settings);
+  }();
+  if (report.up_to_date()) {
+    spdlog::info("{} is up to date: nothing changed", report.output);
+    return;
+  }
+  spdlog::info("{}: {} {:.1f} M parameters for {}, {:.1f} MB in {:.2f} s",
+               report.output, checkpoint.model().architecture,
+               checkpoint.model().NumParameters() * 1e-6, report.target,
+               report.output_bytes * 1e-6, report.seconds);
+  for (const std::string& file : report.written) {
+    spdlog::debug("wrote {}", file);
+  }
+  if (!report.kept.empty()) {
+    spdlog::info("kept {} of {} files as they were", report.kept.size(),
+                 report.kept.size() + report.written.size());
+  }
+}
+
+}  // namespace
+
+void AddCompileCommand(CLI::App& app, const CommonFlags& common,
+                       int& exit_code) {
+  auto flags = std::make_shared<CompileFlags>();
+  CLI::App* command = app.add_subcommand(
+      "compile",
+      "Turn a Hugging Face checkpoint into a directory of programs: one "
+      "decoder for each batch size, one prefill, one set of packed weights. "
+      "What did not change since the last compile is kept.");
+  command->add_option("CONFIG", flags->config,
+                      "A config file, or a checkpoint directory (then all "
+                      "defaults); default ./rbln.yaml");
+  for (const CompileConfig::Key& key : CompileConfig::Keys()) {
+    const std::string name = key.name;
+    command
+        ->add_option_function<std::string>(
+            FlagName(name),
+            [flags, name](const std::string& value) {
+              flags->keys[name] = value;
+            },
+            key.help)
+        ->type_name(key.value_name)
+        ->group("Config keys (over the file's)");
+  }
+  command->add_option("--threads", flags->threads,
+                      "Threads to pack with; default what this process is "
+                      "granted");
+  command->add_flag("--force", flags->force,
+                    "Do everything again, also what did not change");
+  command->add_flag("--dump-graph", flags->dump_graph,
+                    "Print the graph after each pass");
+  command->callback([flags, &common, &exit_code] {
+    RunCompile(*flags, common);
+    exit_code = 0;
+  });
+}
+
+}  // namespace rbln

@@ -1,0 +1,296 @@
+// rbln-tool inspect: what is in a compiled directory or a program.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+
+#include "artifact/manifest.h"
+#include "artifact/program.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "compiler/options.h"
+#include "rbln-tool/commands.h"
+#include "runtime/runtime.h"
+
+namespace rbln {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct InspectFlags {
+  std::string path;
+  bool verify = false;
+  bool graph = false;
+  bool json = false;
+};
+
+std::string Bytes(uint64_t bytes) {
+  if (bytes >= 1'000'000'000) return fmt::format("{:.2f} GB", bytes * 1e-9);
+  if (bytes >= 1'000'000) return fmt::format("{:.2f} MB", bytes * 1e-6);
+  if (bytes >= 1'000) return fmt::format("{:.1f} kB", bytes * 1e-3);
+  return fmt::format("{} B", bytes);
+}
+
+std::string ProgramPhase(const std::string& file) {
+  return file.starts_with("prefill") ? "prefill" : "decode";
+}
+
+// ---- one program ----
+
+OrderedJson ProgramJson(const ProgramT& program) {
+  OrderedJson json = {{"isa", program.isa},
+                      {"rows", program.rows},
+                      {"rank", program.rank},
+                      {"ranks", program.ranks},
+                      {"arena_bytes", program.arena_bytes},
+                      {"num_layers", program.num_layers},
+                      {"kv_format", FormatName(program.kv_format)},
+                      {"kvcache_block_size", program.kvcache_block_size},
+                      {"kvcache_partition_len", program.kvcache_partition_len}};
+  json["values"] = OrderedJson::array();
+  for (const auto& value : program.values) {
+    json["values"].push_back({{"name", value->name},
+                              {"rows", value->rows},
+                              {"columns", value->columns},
+                              {"format", FormatName(value->format)},
+                              {"offset", value->offset},
+                              {"bytes", value->row_bytes * value->rows}});
+  }
+  json["weights"] = OrderedJson::array();
+  for (const auto& weight : program.weights) {
+    json["weights"].push_back({{"name", weight->name},
+                               {"outputs", weight->outputs},
+                               {"inputs", weight->inputs},
+                               {"format", FormatName(weight->format)},
+                               {"bytes", weight->bytes}});
+  }
+  json["ops"] = OrderedJson::array();
+  for (const auto& op : program.ops) {
+    OrderedJson entry = {{"op", EnumNameOpKind(op->kind)}, {"name", op->name}};
+    entry["inputs"] = OrderedJson::array();
+    for (const int input : op->inputs) {
+      entry["inputs"].push_back(program.values[input]->name);
+    }
+    entry["output"] = program.values[op->output]->name;
+    if (op->weight >= 0) entry["weight"] = program.weights[op->weight]->name;
+    entry["kernel"] = op->kernel;
+    if (op->kind == OpKind::Matmul) {
+      entry["epilogue"] = EnumNameEpilogue(op->epilogue);
+      entry["tile"] = {{"rows", op->tile_rows},
+                       {"panels", op->tile_panels},
+                       {"inputs", op->tile_inputs}};
+    }
+    if (op->window > 0) entry["window"] = op->window;
+    json["ops"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+void PrintProgram(const std::string& path, const ProgramT& program) {
+  fmt::print("{}: {} for {}, up to {} token rows a step\n\n", path,
+             ProgramPhase(fs::path(path).filename()), program.isa,
+             program.rows);
+  fmt::print("{:<26} {:<10} {:>14} {:<10} {}\n", "operation", "kind", "output",
+             "format", "kernel");
+  for (const auto& op : program.ops) {
+    const ValueT& out = *program.values[op->output];
+    std::string kernel = op->kernel;
+    if (op->kind == OpKind::Matmul) {
+      const WeightT& weight = *program.weights[op->weight];
+      kernel += fmt::format(" {}x{}, tile {} rows x {} panels x {} inputs",
+                            weight.outputs, weight.inputs, op->tile_rows,
+                            op->tile_panels, op->tile_inputs);
+      if (op->epilogue != Epilogue::None) {
+        kernel += fmt::format(", then {}", EnumNameEpilogue(op->epilogue));
+      }
+    }
+    if (op->window > 0) kernel += fmt::format(", window {}", op->window);
+    fmt::print("{:<26} {:<10} {:>14} {:<10} {}\n", op->name,
+               EnumNameOpKind(op->kind),
+               fmt::format("{} x {}", out.rows, out.columns),
+               FormatName(out.format), kernel);
+  }
+  fmt::print("\narena {}, {} values:\n", Bytes(program.arena_bytes),
+             program.values.size());
+  std::vector<const ValueT*> values;
+  for (const auto& value : program.values) values.push_back(value.get());
+  std::stable_sort(values.begin(), values.end(),
+                   [](const ValueT* a, const ValueT* b) {
+                     return a->offset < b->offset;
+                   });
+  fmt::print("{:>12} {:>12}  {}\n", "offset", "bytes", "value");
+  for (const ValueT* value : values) {
+    fmt::print("{:>12} {:>12}  {}\n", value->offset,
+               value->row_bytes * value->rows, value->name);
+  }
+}
+
+std::string Quoted(const std::string& text) { return Json(text).dump(); }
+
+void PrintGraphviz(const ProgramT& program) {
+  fmt::print("digraph program {{\n  node [shape=box, fontname=monospace];\n");
+  // The op that wrote a value last; values may be overwritten in place.
+  std::map<int, int> writer;
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const OpT& op = *program.ops[i];
+    fmt::print("  op{} [label={}];\n", i,
+               Quoted(op.name + "\n" + EnumNameOpKind(op.kind)));
+    std::vector<int> reads = op.inputs;
+    if (op.epilogue == Epilogue::Add) reads.push_back(op.output);
+    for (const int input : reads) {
+      const ValueT& value = *program.values[input];
+      fmt::print("  op{} -> op{} [label={}];\n", writer[input], i,
+                 Quoted(fmt::format("{} x {} {}", value.rows, value.columns,
+                                    FormatName(value.format))));
+    }
+    writer[op.output] = static_cast<int>(i);
+  }
+  fmt::print("}}\n");
+}
+
+// ---- the directory ----
+
+void Verify(const std::string& directory, const Manifest& manifest) {
+  for (const auto& [name, entry] : manifest.files) {
+    const std::string path = directory + "/" + name;
+    const MappedFile file(path, ErrorKind::kModel);
+    if (file.bytes().size() != entry.size ||
+        HashBytes(file.bytes()) != entry.checksum) {
+      throw ModelError(
+          "{}: {} bytes with checksum {}, the manifest says {} bytes with {}; "
+          "compile it again",
+          path, file.bytes().size(), HashBytes(file.bytes()), entry.size,
+          entry.checksum);
+    }
+  }
+}
+
+void PrintDirectory(const std::string& directory, const Manifest& manifest,
+                    bool verified) {
+  const auto line = [](const char* key, const std::string& value) {
+    fmt::print("  {:<22} {}\n", key, value);
+  };
+  fmt::print("{}\n", directory);
+  line("model", fmt::format("{}, {:.1f} M parameters, {} layers, {} heads, {} "
+                            "KV heads of {}, vocabulary {}",
+                            manifest.architecture,
+                            manifest.num_parameters * 1e-6,
+                            manifest.num_layers, manifest.num_heads,
+                            manifest.num_kv_heads, manifest.head_dim,
+                            manifest.vocab_size));
+  line("source", manifest.source + " (" + manifest.source_fingerprint + ")");
+  line("target", manifest.target);
+  line("weights", manifest.weights);
+  line("activations", manifest.activations);
+  line("kv_caches", manifest.kv_caches);
+  line("batch_size", std::to_string(manifest.batch_size));
+  line("decoder_batch_sizes",
+       fmt::format("{}", fmt::join(manifest.decoder_batch_sizes, ", ")));
+  line("prefill_chunk_size", std::to_string(manifest.prefill_chunk_size));
+  line("max_seq_len", std::to_string(manifest.max_seq_len));
+  line("attn_impl", manifest.attn_impl);
+  if (manifest.kvcache_partition_len > 0) {
+    line("kvcache_partition_len",
+         std::to_string(manifest.kvcache_partition_len));
+  }
+  line("kvcache_block_size", std::to_string(manifest.kvcache_block_size));
+  line("kvcache_num_blocks",
+       manifest.kvcache_num_blocks > 0
+           ? std::to_string(manifest.kvcache_num_blocks)
+           : "what fits");
+  line("tensor_parallel_size", std::to_string(manifest.tensor_parallel_size));
+  if (!manifest.sampling.empty()) line("sampling", manifest.sampling.dump());
+  const uint64_t weights =
+      manifest.files.contains("weights.safetensors")
+          ? manifest.files.at("weights.safetensors").size
+          : 0;
+  fmt::print("\nmemory\n");
+  line("weights, mapped", Bytes(weights));
+  line("KV cache, a sequence",
+       fmt::format("{} ({} a block of {})",
+                   Bytes(manifest.KvBytesPerSequence()),
+                   Bytes(manifest.KvBytesPerBlock()),
+                   manifest.kvcache_block_size));
+  line("to run a full batch",
+       Bytes(weights + manifest.KvBytesPerSequence() * manifest.batch_size));
+  fmt::print("\nfiles{}\n", verified ? " (every byte verified)" : "");
+  for (const auto& [name, file] : manifest.files) {
+    fmt::print("  {:<26} {:>10}\n", name, Bytes(file.size));
+  }
+}
+
+// The output of ./rbln.yaml.
+std::string DefaultDirectory() {
+  if (!FileExists("rbln.yaml")) {
+    throw UsageError(
+        "inspect: name a compiled directory or a .rbln file; there is no "
+        "./rbln.yaml to take one from");
+  }
+  const CompileConfig config = CompileConfig::FromFile("rbln.yaml");
+  const ConfigValue* output = config.Find("output");
+  if (output == nullptr) {
+    throw UsageError("inspect: ./rbln.yaml has no 'output'; name a directory");
+  }
+  return output->text;
+}
+
+void RunInspect(const InspectFlags& flags) {
+  const std::string path = flags.path.empty() ? DefaultDirectory() : flags.path;
+  if (!fs::exists(path)) throw ModelError("{}: no such directory", path);
+  if (!fs::is_directory(path)) {
+    const ProgramT program = ReadProgram(path);
+    if (flags.graph) return PrintGraphviz(program);
+    if (flags.json) {
+      fmt::print("{}\n", ProgramJson(program).dump(2));
+      return;
+    }
+    return PrintProgram(path, program);
+  }
+  const Manifest manifest = Manifest::Read(path);
+  if (flags.verify) Verify(path, manifest);
+  const std::string decoder =
+      fmt::format("{}/decoder_batch_{}.rbln", path, manifest.batch_size);
+  if (flags.graph) return PrintGraphviz(ReadProgram(decoder));
+  if (flags.json) {
+    OrderedJson json = OrderedJson::parse(manifest.ToJson());
+    json["kv_bytes_per_block"] = manifest.KvBytesPerBlock();
+    json["kv_bytes_per_sequence"] = manifest.KvBytesPerSequence();
+    json["verified"] = flags.verify;
+    for (const auto& [name, file] : manifest.files) {
+      if (name.ends_with(".rbln")) {
+        json["programs"][name] = ProgramJson(ReadProgram(path + "/" + name));
+      }
+    }
+    fmt::print("{}\n", json.dump(2));
+    return;
+  }
+  PrintDirectory(path, manifest, flags.verify);
+}
+
+}  // namespace
+
+void AddInspectCommand(CLI::App& app, const CommonFlags&, int& exit_code) {
+  auto flags = std::make_shared<InspectFlags>();
+  CLI::App* command = app.add_subcommand(
+      "inspect",
+      "Show what is in a compiled directory, or in one program of it: "
+      "operations with shapes, kernels, where values lie in memory.");
+  command->add_option("PATH", flags->path,
+                      "A compiled directory or a .rbln file; default the "
+                      "output of ./rbln.yaml");
+  command->add_flag("--verify", flags->verify,
+                    "Check every byte against the manifest");
+  command->add_flag("--graph", flags->graph,
+                    "Write the program (of a directory: its largest decoder) "
+                    "as Graphviz");
+  command->add_flag("--json", flags->json, "Write all of it as JSON");
+  command->callback([flags, &exit_code] {
+    RunInspect(*flags);
+    exit_code = 0;
+  });
+}
+
+}  // namespace rbln

@@ -1,0 +1,321 @@
+// Compiled models against transformers' answers (tests/data/models, made by
+// scripts/make_model_goldens.py), and against themselves: the same bits however
+// the work is cut.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <random>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "checkpoint/checkpoint.h"
+#include "compiler/compile.h"
+#include "runtime/runtime.h"
+#include "test_util.h"
+
+namespace rbln {
+namespace {
+
+constexpr const char* kFamilies[] = {
+    "llama-mha",      "llama-gqa-tied-linear", "llama3-rope",
+    "mistral-window", "qwen2",                 "qwen3",
+    "llama-bias",     "llama-odd-sizes",       "llama-sharded",
+};
+
+CompileOptions Options(const ModelDescription& model, const std::string& output,
+                       WeightFormat format) {
+  CompileOptions options;
+  options.model = "checkpoint";
+  options.output = output;
+  options.batch_size = 8;
+  options.decoder_batch_sizes = {8, 4, 2, 1};
+  options.max_seq_len = std::min(256, model.max_position_embeddings);
+  options.kvcache_block_size = options.max_seq_len;
+  options.prefill_chunk_size = 64;
+  options.weights = format;
+  const bool bf16 = format == WeightFormat::kBFloat16;
+  options.activations =
+      bf16 ? ActivationFormat::kBFloat16 : ActivationFormat::kFloat32;
+  options.kv_caches = bf16 ? KvFormat::kBFloat16 : KvFormat::kFloat32;
+  return options;
+}
+
+std::string CompileModel(const std::string& checkpoint_directory,
+                         const std::string& output, WeightFormat format) {
+  const Checkpoint checkpoint = Checkpoint::Open(checkpoint_directory, false);
+  Compile(checkpoint, Options(checkpoint.model(), output, format), {});
+  return output;
+}
+
+// One sequence fed through an executor; positions follow each other.
+class Sequence {
+ public:
+  Sequence(Executor& executor, int first_block) : executor_(executor) {
+    const Manifest& manifest = executor.manifest();
+    const int blocks = (manifest.max_seq_len + manifest.kvcache_block_size - 1) /
+                       manifest.kvcache_block_size;
+    for (int i = 0; i < blocks; ++i) blocks_.push_back(first_block + i);
+  }
+  // Feeds `ids`, `chunk` at a time, through programs of `rows` rows. Returns
+  // the logits after each.
+  std::vector<std::vector<float>> Feed(const std::vector<int>& ids, int rows,
+                                       int chunk) {
+    std::vector<std::vector<float>> logits;
+    for (size_t at = 0; at < ids.size(); at += chunk) {
+      std::vector<Row> step;
+      for (size_t i = at; i < std::min(ids.size(), at + chunk); ++i) {
+        step.push_back({ids[i], position_++, 0, true});
+      }
+      const BlockTable table = blocks_;
+      const std::span<const float> out =
+          executor_.Step(rows, step, std::span(&table, 1));
+      const size_t vocabulary = out.size() / step.size();
+      for (size_t i = 0; i < step.size(); ++i) {
+        logits.emplace_back(out.begin() + i * vocabulary,
+                            out.begin() + (i + 1) * vocabulary);
+      }
+    }
+    return logits;
+  }
+  BlockTable table() const { return blocks_; }
+
+ private:
+  Executor& executor_;
+  std::vector<int32_t> blocks_;
+  int position_ = 0;
+};
+
+int Argmax(const std::vector<float>& logits) {
+  return static_cast<int>(std::max_element(logits.begin(), logits.end()) -
+                          logits.begin());
+}
+
+// Largest difference, relative to the root mean square of what is wanted.
+double Distance(const std::vector<float>& got, const Json& want) {
+  REQUIRE(got.size() == want.size());
+  double worst = 0, squares = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const double w = want[i];
+    worst = std::max(worst, std::abs(got[i] - w));
+    squares += w * w;
+  }
+  return worst / std::sqrt(squares / got.size());
+}
+
+void CheckAgainstGolden(const std::string& directory, const Json& golden,
+                        bool exact) {
+  RuntimeOptions runtime;
+  runtime.threads = 2;
+  const std::unique_ptr<Executor> executor = LoadModel(directory, runtime);
+  int agree = 0, total = 0;
+  double worst = 0;
+  for (const Json& prompt : golden.at("prompts")) {
+    const std::vector<int> ids = prompt.at("ids");
+    const std::vector<int> greedy = prompt.at("greedy");
+    Sequence sequence(*executor, 0);
+    std::vector<std::vector<float>> logits = sequence.Feed(ids, 64, 64);
+    for (const Json& entry : prompt.at("logits")) {
+      worst = std::max(worst, Distance(logits[entry.at("position")],
+                                       entry.at("values")));
+    }
+    if (exact) {
+      for (const int token : greedy) {
+        REQUIRE(Argmax(logits.back()) == token);
+        logits = sequence.Feed({token}, 1, 1);
+      }
+    } else {
+      // Fed the reference's tokens, since one other choice changes all later.
+      for (const int token : greedy) {
+        agree += Argmax(logits.back()) == token;
+        ++total;
+        logits = sequence.Feed({token}, 1, 1);
+      }
+    }
+  }
+  if (exact) {
+    // Sums of a few hundred float32 products over a few layers.
+    CHECK(worst < 2e-5);
+    MESSAGE("float32: largest logit difference ", worst, " of the RMS");
+  } else {
+    // Eight bits of mantissa, rounded at about ten places in a row.
+    CHECK(worst < 10.0 / 64);
+    CHECK(agree >= total * 85 / 100);
+    MESSAGE("bfloat16: largest logit difference ", worst,
+            " of the RMS, greedy tokens agree ", agree, " of ", total);
+  }
+}
+
+TEST_CASE("float32 gives transformers' logits and greedy tokens") {
+  for (const char* family : kFamilies) {
+    SUBCASE(family) {
+      CAPTURE(family);
+      const std::string model =
+          std::string(RBLN_TEST_DATA) + "/models/" + family;
+      const TempDir temp;
+      const Json golden =
+          ReadJsonFile(model + "/golden.json", ErrorKind::kUsage);
+      CheckAgainstGolden(
+          CompileModel(model, temp / "out", WeightFormat::kFloat32), golden,
+          true);
+    }
+  }
+}
+
+TEST_CASE("bfloat16 stays near transformers' float32") {
+  for (const char* family : kFamilies) {
+    SUBCASE(family) {
+      CAPTURE(family);
+      const std::string model =
+          std::string(RBLN_TEST_DATA) + "/models/" + family;
+      const TempDir temp;
+      const Json golden =
+          ReadJsonFile(model + "/golden.json", ErrorKind::kUsage);
+      CheckAgainstGolden(
+          CompileModel(model, temp / "out", WeightFormat::kBFloat16), golden,
+          false);
+    }
+  }
+}
+
+TEST_CASE("the example model gives transformers' logits and greedy tokens") {
+  const TempDir temp;
+  const Json golden = ReadJsonFile(
+      std::string(RBLN_TEST_DATA) + "/models/tiny-chat.golden.json",
+      ErrorKind::kUsage);
+  CheckAgainstGolden(CompileModel(std::string(RBLN_EXAMPLES) + "/tiny-chat",
+                                  temp / "out", WeightFormat::kFloat32),
+                     golden, true);
+}
+
+TEST_CASE("logits are the same bits for every program, chunk, batch and thread "
+          "count") {
+  for (const char* family : {"llama-odd-sizes", "mistral-window", "qwen3"}) {
+    for (const WeightFormat format :
+         {WeightFormat::kFloat32, WeightFormat::kBFloat16}) {
+      CAPTURE(family);
+      const TempDir temp;
+      const std::string directory =
+          CompileModel(std::string(RBLN_TEST_DATA) + "/models/" + family,
+                       temp / "out", format);
+      RuntimeOptions one;
+      one.threads = 1;
+      const std::unique_ptr<Executor> reference = LoadModel(directory, one);
+      std::mt19937 random(7);
+      const int vocabulary = reference->manifest().vocab_size;
+      std::vector<std::vector<int>> ids(8);
+      std::vector<std::vector<std::vector<float>>> want;
+      for (std::vector<int>& sequence : ids) {
+        sequence.resize(20 + random() % 60);
+        for (int& id : sequence) id = static_cast<int>(random() % vocabulary);
+        want.push_back(Sequence(*reference, 0).Feed(sequence, 64, 64));
+      }
+      for (const int threads : {1, 2, 3}) {
+        RuntimeOptions options;
+        options.threads = threads;
+        const std::unique_ptr<Executor> executor =
+            LoadModel(directory, options);
+        for (const int chunk : {1, 3, 8, 17}) {
+          const int rows = chunk <= 8 ? 8 : 64;
+          REQUIRE(Sequence(*executor, 0).Feed(ids[0], rows, chunk) == want[0]);
+        }
+        // All sequences at once, each step a random part of some of them.
+        std::vector<size_t> next(ids.size(), 0);
+        std::vector<Sequence> sequences;
+        std::vector<BlockTable> tables;
+        for (size_t i = 0; i < ids.size(); ++i) {
+          sequences.emplace_back(*executor, static_cast<int>(i));
+        }
+        for (const Sequence& sequence : sequences) {
+          tables.push_back(sequence.table());
+        }
+        while (true) {
+          std::vector<Row> step;
+          for (size_t i = 0; i < ids.size(); ++i) {
+            size_t count = random() % 5;
+            for (; count > 0 && next[i] < ids[i].size(); --count, ++next[i]) {
+              step.push_back({ids[i][next[i]], static_cast<int>(next[i]),
+                              static_cast<int>(i), true});
+            }
+          }
+          if (step.empty() && next[0] == ids[0].size()) break;
+          if (step.empty()) continue;
+          const std::span<const float> logits =
+              executor->Step(64, step, tables);
+          for (size_t i = 0; i < step.size(); ++i) {
+            REQUIRE(std::memcmp(
+                        want[step[i].sequence][step[i].position].data(),
+                        logits.data() + i * vocabulary,
+                        vocabulary * sizeof(float)) == 0);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("the same inputs give the same bytes, and a second compile redoes "
+          "only what changed") {
+  const TempDir temp;
+  const std::string model =
+      std::string(RBLN_TEST_DATA) + "/models/llama-sharded";
+  const Checkpoint checkpoint = Checkpoint::Open(model, false);
+  CompileOptions options =
+      Options(checkpoint.model(), temp / "a", WeightFormat::kBFloat16);
+  const CompileReport first = Compile(checkpoint, options, {});
+  CHECK(first.kept.empty());
+  CHECK(Compile(checkpoint, options, {}).up_to_date());
+
+  options.output = temp / "b";
+  Compile(checkpoint, options, {});
+  for (const auto& entry : std::filesystem::directory_iterator(temp / "a")) {
+    const std::string name = entry.path().filename();
+    CHECK(ReadTestFile(temp / ("a/" + name)) ==
+          ReadTestFile(temp / ("b/" + name)));
+  }
+
+  options.decoder_batch_sizes = {8, 6, 4, 2, 1};
+  const CompileReport more = Compile(checkpoint, options, {});
+  CHECK(more.written == std::vector<std::string>{"decoder_batch_6.rbln"});
+  CHECK(!FileExists(temp / "b.partial"));
+}
+
+TEST_CASE("a damaged directory is refused with what is wrong") {
+  const TempDir temp;
+  const std::string directory =
+      CompileModel(std::string(RBLN_TEST_DATA) + "/models/llama-mha",
+                   temp / "out", WeightFormat::kFloat32);
+  const auto refused = [&](const std::string& part) {
+    try {
+      LoadModel(directory, {});
+    } catch (const Error& error) {
+      CHECK(error.kind() == ErrorKind::kModel);
+      CHECK_MESSAGE(std::string(error.what()).find(part) != std::string::npos,
+                    error.what());
+      return;
+    }
+    FAIL("not refused: ", part);
+  };
+  const std::string program = directory + "/decoder_batch_4.rbln";
+  const std::string good = ReadTestFile(program);
+  std::string bad = good;
+  bad[bad.size() / 2] ^= 0x10;
+  WriteTestFile(program, bad);
+  refused("decoder_batch_4.rbln: the content is not what was compiled");
+  WriteTestFile(program, good.substr(0, 100));
+  refused("decoder_batch_4.rbln: 100 bytes, the manifest says");
+  WriteTestFile(program, good);
+  const std::string weights = directory + "/weights.safetensors";
+  const std::string all = ReadTestFile(weights);
+  WriteTestFile(weights, all.substr(0, all.size() - 1));
+  refused("weights.safetensors: ");
+  WriteTestFile(weights, all);
+  LoadModel(directory, {});
+  std::filesystem::remove(directory + "/rbln_config.json");
+  refused("not a compiled directory");
+}
+
+}  // namespace
+}  // namespace rbln
