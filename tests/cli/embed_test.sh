@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Installs the library, builds examples/embed against it and asks the example
+# model a question. Arguments: the build directory, the source directory.
+set -euo pipefail
+build=$1
+source=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cmake --install "$build" --prefix "$work/prefix" >/dev/null
+cmake -S "$source/examples/embed" -B "$work/build" -G Ninja \
+  -DCMAKE_PREFIX_PATH="$work/prefix" ${3:+-DCMAKE_CXX_FLAGS="$3"} >/dev/null
+cmake --build "$work/build" >/dev/null
+cd "$source"
+"$work/prefix/bin/rbln-tool" compile examples/rbln.yaml --output "$work/m.rbln"
+answer=$("$work/build/embed" "$work/m.rbln" "What is the capital of France?")
+echo "answer: $answer"
+[ "$answer" = "The capital of France is Paris." ]

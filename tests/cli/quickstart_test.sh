@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# The commands of the README on the example model: compile, inspect, generate;
+# exit codes of what is refused. Arguments: the tool, the source directory.
+set -euo pipefail
+tool=$1
+source=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$source"
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+# expect CODE PATTERN COMMAND...: the exit code, and a line on standard error.
+expect() {
+  local code=$1 pattern=$2 got=0
+  shift 2
+  "$@" >"$work/out" 2>"$work/err" || got=$?
+  [ "$got" = "$code" ] || fail "$*: exit $got, not $code: $(cat "$work/err")"
+  [ -z "$pattern" ] || grep -q -- "$pattern" "$work/err" || fail "$*: $(cat "$work/err")"
+}
+
+dir=$work/tiny.rbln
+expect 0 'tiny.rbln: LlamaForCausalLM' \
+  "$tool" compile examples/rbln.yaml --output "$dir"
+expect 0 'up to date' "$tool" compile examples/rbln.yaml --output "$dir"
+expect 0 'kept 10 of 11' "$tool" compile examples/rbln.yaml --output "$dir" \
+  --decoder-batch-sizes 8,4,2,1
+expect 0 '' "$tool" inspect "$dir" --verify
+grep -q 'every byte verified' "$work/out" || fail 'inspect --verify'
+expect 0 '' "$tool" inspect "$dir/decoder_batch_4.rbln"
+grep -q 'layers.0.gate_up' "$work/out" || fail 'inspect FILE'
+expect 0 '' "$tool" inspect "$dir" --graph
+grep -q 'digraph' "$work/out" || fail 'inspect --graph'
+expect 0 '' "$tool" inspect "$dir" --json
+
+expect 0 'prompts answered' \
+  "$tool" generate examples/prompts.jsonl --model "$dir" -o "$work/a.jsonl"
+grep -q 'The capital of France is Paris.' "$work/a.jsonl" || fail 'no Paris'
+[ "$(wc -l <"$work/a.jsonl")" = "$(wc -l <examples/prompts.jsonl)" ] ||
+  fail 'lines'
+# The same bytes with one sequence at a time, and on one thread.
+expect 0 'prompts answered' "$tool" generate examples/prompts.jsonl \
+  --model "$dir" -o "$work/b.jsonl" --max-num-seqs 1 --threads 1 \
+  --no-prefix-caching
+cmp "$work/a.jsonl" "$work/b.jsonl" || fail 'answers depend on the batch'
+
+printf '%s\n' '{"prompt": "Hi"}' 'not json' >"$work/p.jsonl"
+expect 1 '1 with an error' "$tool" generate "$work/p.jsonl" --model "$dir"
+expect 2 'rbln-tool compile --help' "$tool" compile --no-such-flag
+expect 2 "unknown key 'bacth_size'; the nearest known one is 'batch_size'" \
+  "$tool" compile <(echo 'bacth_size: 3') --model examples/tiny-chat
+expect 3 'not a compiled directory' \
+  "$tool" generate "$work/p.jsonl" --model examples/tiny-chat
+echo "all as expected"
