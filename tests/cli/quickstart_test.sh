@@ -49,8 +49,9 @@ cmp "$work/a.jsonl" "$work/b.jsonl" || fail 'answers depend on the batch'
 printf '%s\n' '{"prompt": "Hi"}' 'not json' >"$work/p.jsonl"
 expect 1 '1 with an error' "$tool" generate "$work/p.jsonl" --model "$dir"
 expect 2 'rbln-tool compile --help' "$tool" compile --no-such-flag
+echo 'bacth_size: 3' >"$work/bad.yaml"
 expect 2 "unknown key 'bacth_size'; the nearest known one is 'batch_size'" \
-  "$tool" compile <(echo 'bacth_size: 3') --model examples/tiny-chat
+  "$tool" compile "$work/bad.yaml" --model examples/tiny-chat
 expect 3 'not a compiled directory' \
   "$tool" generate "$work/p.jsonl" --model examples/tiny-chat
 echo "all as expected"
