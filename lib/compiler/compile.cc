@@ -180,11 +180,19 @@ void WriteNewFile(const std::string& path, std::string_view content) {
   writer.Close();
 }
 
-// The checksum of a file, read through a map: for the weights, which were just
-// written and lie in the page cache.
+// Size and checksum of a file, read in pieces: mapped, the weights would count
+// as memory of ours.
 ManifestFile Describe(const std::string& path) {
-  const MappedFile file(path, ErrorKind::kResource);
-  return {file.bytes().size(), HashBytes(file.bytes())};
+  const RandomAccessFile file(path, ErrorKind::kResource);
+  std::vector<std::byte> buffer(size_t{4} << 20);
+  Hasher hasher;
+  for (uint64_t at = 0; at < file.size(); at += buffer.size()) {
+    const std::span<std::byte> piece = std::span(buffer).first(
+        std::min<uint64_t>(buffer.size(), file.size() - at));
+    file.Read(at, piece);
+    hasher.Update(piece);
+  }
+  return {file.size(), hasher.Digest()};
 }
 
 void CheckDisk(const std::string& output, uint64_t bytes) {

@@ -1,0 +1,175 @@
+// The rules of rbln.yaml and its flags, each with its message.
+#include "compiler/options.h"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+
+#include "test_util.h"
+
+namespace rbln {
+namespace {
+
+ModelDescription Model() {
+  ModelDescription model;
+  model.num_kv_heads = 4;
+  model.max_position_embeddings = 65536;
+  model.dtype = DType::kFloat16;
+  return model;
+}
+
+// Resolves a config file with these lines; the model is set.
+CompileOptions Resolve(const std::string& yaml) {
+  const TempDir temp;
+  WriteTestFile(temp / "c.yaml", "model: a/b\n" + yaml);
+  try {
+    return ResolveOptions(CompileConfig::FromFile(temp / "c.yaml"), Model());
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::kUsage);
+    // The directory's name is another one each time.
+    std::string what = error.what();
+    for (size_t at; (at = what.find(temp.path() + "/")) != std::string::npos;) {
+      what.erase(at, temp.path().size() + 1);
+    }
+    throw UsageError("{}", what);
+  }
+}
+
+std::string ErrorOf(const std::string& yaml) {
+  try {
+    Resolve(yaml);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_CASE("the defaults") {
+  const CompileOptions options = Resolve("max_seq_len: 4096");
+  CHECK(options.model == "a/b");
+  CHECK(options.output == "b.rbln");
+  CHECK(options.batch_size == 1);
+  CHECK(options.decoder_batch_sizes == std::vector<int>{1});
+  CHECK(options.attn_impl == AttnImpl::kEager);
+  CHECK(options.kvcache_partition_len == 0);
+  CHECK(options.kvcache_block_size == 4096);
+  CHECK(options.prefill_chunk_size == 128);
+  CHECK(options.weights == WeightFormat::kBFloat16);
+  CHECK(options.activations == ActivationFormat::kBFloat16);
+  CHECK(options.kv_caches == KvFormat::kBFloat16);
+  CHECK(options.target == "native");
+  CHECK(options.warnings.empty());
+}
+
+TEST_CASE("batch sizes are sorted, made single and completed, with warnings") {
+  const CompileOptions options = Resolve(
+      "max_seq_len: 64\nrbln_batch_size: 8\n"
+      "decoder_batch_sizes: [1, 4, 4]");
+  CHECK(options.decoder_batch_sizes == std::vector<int>{8, 4, 1});
+  CHECK(options.warnings.size() == 2);
+}
+
+TEST_CASE("flash attention follows from the partition length") {
+  const CompileOptions flash = Resolve("kvcache_partition_len: 16384");
+  CHECK(flash.attn_impl == AttnImpl::kFlashAttn);
+  CHECK(flash.kvcache_block_size == 16384);
+  const CompileOptions shorter =
+      Resolve("attn_impl: flash_attn\nmax_seq_len: 3072\n"
+              "kvcache_block_size: 64");
+  CHECK(shorter.kvcache_partition_len == 1024);
+  CHECK(shorter.kvcache_block_size == 64);
+  const CompileOptions both =
+      Resolve("attn_impl: eager\nkvcache_partition_len: 16384");
+  CHECK(both.attn_impl == AttnImpl::kFlashAttn);
+  CHECK(both.warnings.size() == 1);
+}
+
+TEST_CASE("quantized weights bring int8 activations") {
+  const CompileOptions options = Resolve(
+      "max_seq_len: 64\nquantization:\n  weights: int4\n  group_size: 64");
+  CHECK(options.weights == WeightFormat::kInt4);
+  CHECK(options.activations == ActivationFormat::kInt8);
+  CHECK(options.kv_caches == KvFormat::kBFloat16);
+  CHECK(options.group_size == 64);
+}
+
+TEST_CASE("flags win over the file") {
+  const TempDir temp;
+  WriteTestFile(temp / "c.yaml", "model: m\nbatch_size: 2\nmax_seq_len: 64\n");
+  CompileConfig config = CompileConfig::FromFile(temp / "c.yaml");
+  config.SetFlag("batch_size", "4");
+  config.SetFlag("decoder_batch_sizes", "4, 2,1");
+  CHECK(ResolveOptions(config, Model()).decoder_batch_sizes ==
+        std::vector<int>{4, 2, 1});
+  config.SetFlag("batch_size", "x");
+  CHECK_THROWS_WITH(ResolveOptions(config, Model()),
+                    "--batch-size: batch_size: x: expected a whole number of "
+                    "at least 1");
+}
+
+TEST_CASE("what is against a rule is refused by key, value, rule and line") {
+  struct Case {
+    const char* yaml;
+    const char* message;
+  };
+  const Case cases[] = {
+      {"bacth_size: 3",
+       "c.yaml:2: unknown key 'bacth_size'; the nearest known one is "
+       "'batch_size'"},
+      {"quantization:\n  weight: int8",
+       "c.yaml:3: unknown key 'quantization.weight'; the nearest known one is "
+       "'quantization.weights'"},
+      {"batch_size: 2\nrbln_batch_size: 3",
+       "c.yaml:3: 'batch_size' is set twice, first at c.yaml:2"},
+      {"batch_size: 0",
+       "c.yaml:2: batch_size: 0: expected a whole number of at least 1"},
+      {"batch_size: 1.5",
+       "c.yaml:2: batch_size: 1.5: expected a whole number of at least 1"},
+      {"batch_size: yes",
+       "c.yaml:2: batch_size: yes: expected a whole number of at least 1"},
+      {"decoder_batch_sizes: []",
+       "c.yaml:2: decoder_batch_sizes: []: expected at least one size"},
+      {"batch_size: 4\ndecoder_batch_sizes: [8]",
+       "c.yaml:3: decoder_batch_sizes: [8]: 8 is not between 1 and batch_size, "
+       "which is 4"},
+      {"decoder_batch_sizes: [a]",
+       "c.yaml:2: decoder_batch_sizes: [\"a\"]: expected whole numbers, as in "
+       "8,4,1"},
+      {"max_seq_len: 65537",
+       "c.yaml:2: max_seq_len: 65537: the model's own limit "
+       "(max_position_embeddings) is 65536"},
+      {"attn_impl: paged",
+       "c.yaml:2: attn_impl: paged: expected one of: eager, flash_attn"},
+      {"attn_impl: eager",
+       "default: max_seq_len: not set: eager attention goes up to 32768; this "
+       "is 65536: set attn_impl: flash_attn"},
+      {"max_seq_len: 20000\nkvcache_partition_len: 16384",
+       "c.yaml:3: kvcache_partition_len: 16384: max_seq_len is 20000, which is "
+       "not a multiple of the partition length 16384; the nearest that are: "
+       "16384 and 32768"},
+      {"max_seq_len: 64\nkvcache_block_size: 32",
+       "c.yaml:3: kvcache_block_size: 32: with eager attention it equals "
+       "max_seq_len, which is 64; smaller blocks need attn_impl: flash_attn"},
+      {"kvcache_partition_len: 16384\nkvcache_block_size: 100",
+       "c.yaml:3: kvcache_block_size: 100: it must divide the partition length "
+       "16384 and be a multiple of 16"},
+      {"kvcache_partition_len: 16384\nkvcache_num_blocks: 3",
+       "c.yaml:3: kvcache_num_blocks: 3: one full sequence takes 4 blocks"},
+      {"max_seq_len: 64\nprefill_chunk_size: 100",
+       "c.yaml:3: prefill_chunk_size: 100: expected a multiple of 64, at most "
+       "4096"},
+      {"max_seq_len: 64\ntensor_parallel_size: 3",
+       "c.yaml:3: tensor_parallel_size: 3: it must divide the model's 4 KV "
+       "heads or be a multiple of them"},
+      {"max_seq_len: 64\nquantization:\n  weights: int3",
+       "c.yaml:4: quantization.weights: int3: expected one of: int8, int4"},
+      {"max_seq_len: 64\ntarget: sse",
+       "c.yaml:3: target: sse: expected one of: native, scalar, avx2, avx512"},
+      {"quantization: int4",
+       "c.yaml:2: quantization: expected keys below it, found \"int4\""},
+  };
+  for (const Case& c : cases) CHECK(ErrorOf(c.yaml) == c.message);
+}
+
+}  // namespace
+}  // namespace rbln
