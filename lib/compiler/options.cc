@@ -74,42 +74,60 @@ std::string CheckedKey(std::string key, const std::string& origin) {
 }
 
 // A YAML scalar as JSON: numbers and truth values plain, all else a string.
-Json ToJson(const YAML::Node& node) {
-  if (node.IsSequence()) {
-    Json array = Json::array();
-    for (const YAML::Node& item : node) array.push_back(ToJson(item));
-    return array;
-  }
-  if (node.IsMap()) {
-    Json object = Json::object();
-    for (const auto& item : node) {
-      object[item.first.Scalar()] = ToJson(item.second);
-    }
-    return object;
-  }
-  if (!node.IsScalar()) return nullptr;
+Json ScalarToJson(const YAML::Node& node) {
   const std::string& text = node.Scalar();
   if (node.Tag() == "!") return text;  // it was quoted
-  if (text == "true") return true;
-  if (text == "false") return false;
+  if (text == "true" || text == "True" || text == "TRUE") return true;
+  if (text == "false" || text == "False" || text == "FALSE") return false;
   int64_t whole = 0;
   const char* end = text.data() + text.size();
   if (auto [at, error] = std::from_chars(text.data(), end, whole);
       error == std::errc() && at == end) {
     return whole;
   }
+  // JSON has no infinity and no NaN; a word like that is a string.
   double number = 0;
   if (auto [at, error] = std::from_chars(text.data(), end, number);
-      error == std::errc() && at == end) {
+      error == std::errc() && at == end && std::isfinite(number)) {
     return number;
   }
   return text;
 }
 
-// The text under which a value is kept: scalars as they are, lists in JSON.
-std::string ValueText(const std::string& key, const YAML::Node& node) {
-  if (key.starts_with("sampling.")) return ToJson(node).dump();
-  return node.IsScalar() ? node.Scalar() : ToJson(node).dump();
+// A scalar, or a list or map of scalars. No key takes anything deeper, and an
+// alias may make a node hold itself.
+Json ToJson(const YAML::Node& node, const std::string& origin) {
+  const auto scalar = [&](const YAML::Node& item) -> Json {
+    if (item.IsNull()) return nullptr;
+    if (item.IsScalar()) return ScalarToJson(item);
+    throw UsageError("{}: expected a value, or one list or map of values, "
+                     "found another level below it", origin);
+  };
+  if (node.IsSequence()) {
+    Json array = Json::array();
+    for (const YAML::Node& item : node) array.push_back(scalar(item));
+    return array;
+  }
+  if (node.IsMap()) {
+    Json object = Json::object();
+    for (const auto& item : node) {
+      object[item.first.Scalar()] = scalar(item.second);
+    }
+    return object;
+  }
+  return scalar(node);
+}
+
+// The text under which a value is kept: JSON for sampling and for lists, other
+// scalars as they are.
+std::string ValueText(const std::string& key, const YAML::Node& node,
+                      const std::string& origin) {
+  if (node.IsScalar() && !key.starts_with("sampling.")) return node.Scalar();
+  try {
+    return ToJson(node, origin).dump();
+  } catch (const Json::exception&) {
+    throw UsageError("{}: {}: the value is not UTF-8", origin, key);
+  }
 }
 
 // Reads keys of a config by the types that the rules give them.
@@ -262,9 +280,10 @@ void ResolveAttention(const Reader& read, const ModelDescription& model,
     }
     options->kvcache_block_size = length;
   } else {
-    int size = kDefaultPartition;
-    while (!partition && size > 1 && length % size != 0) size /= 2;
-    if (partition) size = *partition;
+    int size = partition.value_or(kDefaultPartition);
+    if (!partition && length < size) {
+      while (length % size != 0) size /= 2;
+    }
     if (length % size != 0) {
       const int below = length / size * size;
       const std::string key =
@@ -340,7 +359,9 @@ void ResolveFormats(const Reader& read, const ModelDescription& model,
           .value_or(wide ? KvFormat::kFloat32 : KvFormat::kBFloat16);
   options->group_size =
       read.Integer("quantization.group_size", 1).value_or(32);
-  if (options->group_size % 32 != 0 || options->group_size > 256) {
+  constexpr int kGroupSizes[] = {32, 64, 128, 256};
+  if (std::find(std::begin(kGroupSizes), std::end(kGroupSizes),
+                options->group_size) == std::end(kGroupSizes)) {
     read.Fail("quantization.group_size", "expected 32, 64, 128 or 256");
   }
 }
@@ -399,7 +420,7 @@ CompileConfig CompileConfig::FromFile(const std::string& path) {
         throw UsageError("{}: '{}' is set twice, first at {}", origin, key,
                          config.values_[key].origin);
       }
-      config.values_[key] = {ValueText(key, node), origin};
+      config.values_[key] = {ValueText(key, node, origin), origin};
     };
     for (const auto& item : root) {
       std::string key = item.first.Scalar();
@@ -412,8 +433,9 @@ CompileConfig CompileConfig::FromFile(const std::string& path) {
       }
       if (item.second.IsNull()) continue;
       if (!item.second.IsMap()) {
-        throw UsageError("{}:{}: {}: expected keys below it, found {}", path,
-                         line, key, ToJson(item.second).dump());
+        const std::string origin = fmt::format("{}:{}", path, line);
+        throw UsageError("{}: {}: expected keys below it, found {}", origin,
+                         key, ToJson(item.second, origin).dump());
       }
       for (const auto& nested : item.second) {
         put(bare + "." + nested.first.Scalar(), nested.second,
@@ -430,7 +452,17 @@ CompileConfig CompileConfig::FromFile(const std::string& path) {
 void CompileConfig::SetFlag(const std::string& key, const std::string& value) {
   std::string origin = "--" + key;
   std::replace(origin.begin(), origin.end(), '_', '-');
-  values_[CheckedKey(key, origin)] = {value, origin};
+  const std::string known = CheckedKey(key, origin);
+  if (!known.starts_with("sampling.")) {
+    values_[known] = {value, origin};
+    return;
+  }
+  try {
+    values_[known] = {ValueText(known, YAML::Load(value), origin), origin};
+  } catch (const YAML::Exception& error) {
+    throw UsageError("{}: {}: {}: not YAML: {}", origin, known, value,
+                     error.msg);
+  }
 }
 
 const ConfigValue* CompileConfig::Find(const std::string& key) const {
@@ -451,7 +483,9 @@ CompileOptions ResolveOptions(const CompileConfig& config,
     if (output->empty()) read.Fail("output", "name a directory");
     options.output = *output;
   } else {
-    std::filesystem::path name = options.model;
+    // Made absolute, since "." and ".." say no name.
+    std::filesystem::path name =
+        std::filesystem::absolute(options.model).lexically_normal();
     if (!name.has_filename()) name = name.parent_path();
     options.output = name.filename().string() + ".rbln";
   }

@@ -40,6 +40,30 @@ expect 0 'prompts answered' \
 grep -q 'The capital of France is Paris.' "$work/a.jsonl" || fail 'no Paris'
 [ "$(wc -l <"$work/a.jsonl")" = "$(wc -l <examples/prompts.jsonl)" ] ||
   fail 'lines'
+# The same bytes, log probabilities among them, for every list of decoders,
+# chunk size, number of threads and of sequences at once, sampled or greedy.
+ask() {  # OUTPUT DIR FLAGS...
+  local output=$1 model=$2
+  shift 2
+  expect 0 'prompts answered' "$tool" generate examples/prompts.jsonl \
+    --model "$model" -o "$output" --logprobs 2 --temperature 0.7 "$@"
+}
+ask "$work/want.jsonl" "$dir"
+variant=0
+while read -r sizes chunk threads; do
+  variant=$((variant + 1))
+  "$tool" -q compile examples/rbln.yaml --output "$work/v$variant.rbln" \
+    --batch-size "${sizes%%,*}" --decoder-batch-sizes "$sizes" \
+    --prefill-chunk-size "$chunk"
+  ask "$work/v$variant.jsonl" "$work/v$variant.rbln" --threads "$threads"
+  cmp "$work/want.jsonl" "$work/v$variant.jsonl" ||
+    fail "answers depend on decoders $sizes, chunk $chunk, $threads threads"
+done <<'VARIANTS'
+8,4,2,1 64 1
+8 64 2
+1 128 3
+5,3 192 2
+VARIANTS
 # The same bytes with one sequence at a time, and on one thread.
 expect 0 'prompts answered' "$tool" generate examples/prompts.jsonl \
   --model "$dir" -o "$work/b.jsonl" --max-num-seqs 1 --threads 1 \

@@ -107,6 +107,39 @@ TEST_CASE("flags win over the file") {
                     "at least 1");
 }
 
+TEST_CASE("sampling values are kept as JSON, of a file as of a flag") {
+  const TempDir temp;
+  WriteTestFile(temp / "c.yaml",
+                "model: m\nmax_seq_len: 64\nsampling:\n"
+                "  temperature: 0.5\n  ignore_eos: True\n"
+                "  stop: [\"5\", 5, nan]\n  logit_bias: {7: -1.5}\n");
+  CompileConfig config = CompileConfig::FromFile(temp / "c.yaml");
+  config.SetFlag("sampling.bad_words", "abc");
+  const std::map<std::string, std::string> expected = {
+      {"temperature", "0.5"},
+      {"ignore_eos", "true"},
+      {"stop", "[\"5\",5,\"nan\"]"},
+      {"logit_bias", "{\"7\":-1.5}"},
+      {"bad_words", "\"abc\""}};
+  CHECK(ResolveOptions(config, Model()).sampling.values == expected);
+  CHECK_THROWS_WITH(config.SetFlag("sampling.stop", "[a"),
+                    doctest::Contains("--sampling.stop: sampling.stop: [a: "
+                                      "not YAML: "));
+}
+
+TEST_CASE("the output is named after the model's directory") {
+  const auto output = [](const std::string& model) {
+    CompileConfig config;
+    config.SetFlag("model", model);
+    config.SetFlag("max_seq_len", "64");
+    return ResolveOptions(config, Model()).output;
+  };
+  CHECK(output("models/chat/") == "chat.rbln");
+  CHECK(output("org/chat-1.5B") == "chat-1.5B.rbln");
+  const auto here = std::filesystem::current_path();
+  CHECK(output(".") == here.filename().string() + ".rbln");
+}
+
 TEST_CASE("what is against a rule is refused by key, value, rule and line") {
   struct Case {
     const char* yaml;
@@ -165,6 +198,17 @@ TEST_CASE("what is against a rule is refused by key, value, rule and line") {
        "c.yaml:4: quantization.weights: int3: expected one of: int8, int4"},
       {"max_seq_len: 64\ntarget: sse",
        "c.yaml:3: target: sse: expected one of: native, scalar, avx2, avx512"},
+      {"attn_impl: flash_attn\nmax_seq_len: 20000",
+       "c.yaml:3: max_seq_len: 20000: max_seq_len is 20000, which is not a "
+       "multiple of the partition length 16384; the nearest that are: 16384 "
+       "and 32768"},
+      {"max_seq_len: 64\nquantization:\n  group_size: 96",
+       "c.yaml:4: quantization.group_size: 96: expected 32, 64, 128 or 256"},
+      {"sampling:\n  stop: &a [*a]",
+       "c.yaml:3: expected a value, or one list or map of values, found "
+       "another level below it"},
+      {"sampling:\n  stop: \"\xff\"",
+       "c.yaml:3: sampling.stop: the value is not UTF-8"},
       {"quantization: int4",
        "c.yaml:2: quantization: expected keys below it, found \"int4\""},
   };
