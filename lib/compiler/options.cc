@@ -118,16 +118,21 @@ Json ToJson(const YAML::Node& node, const std::string& origin) {
   return scalar(node);
 }
 
-// The text under which a value is kept: JSON for sampling and for lists, other
-// scalars as they are.
-std::string ValueText(const std::string& key, const YAML::Node& node,
-                      const std::string& origin) {
-  if (node.IsScalar() && !key.starts_with("sampling.")) return node.Scalar();
+std::string JsonText(const std::string& key, const YAML::Node& node,
+                     const std::string& origin) {
   try {
     return ToJson(node, origin).dump();
   } catch (const Json::exception&) {
     throw UsageError("{}: {}: the value is not UTF-8", origin, key);
   }
+}
+
+// The text under which a value is kept: JSON for sampling and for lists, other
+// scalars as they are.
+std::string ValueText(const std::string& key, const YAML::Node& node,
+                      const std::string& origin) {
+  if (node.IsScalar() && !key.starts_with("sampling.")) return node.Scalar();
+  return JsonText(key, node, origin);
 }
 
 // Reads keys of a config by the types that the rules give them.
@@ -435,7 +440,7 @@ CompileConfig CompileConfig::FromFile(const std::string& path) {
       if (!item.second.IsMap()) {
         const std::string origin = fmt::format("{}:{}", path, line);
         throw UsageError("{}: {}: expected keys below it, found {}", origin,
-                         key, ToJson(item.second, origin).dump());
+                         key, JsonText(key, item.second, origin));
       }
       for (const auto& nested : item.second) {
         put(bare + "." + nested.first.Scalar(), nested.second,

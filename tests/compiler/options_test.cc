@@ -209,6 +209,7 @@ TEST_CASE("what is against a rule is refused by key, value, rule and line") {
        "another level below it"},
       {"sampling:\n  stop: \"\xff\"",
        "c.yaml:3: sampling.stop: the value is not UTF-8"},
+      {"sampling: \"\xff\"", "c.yaml:2: sampling: the value is not UTF-8"},
       {"quantization: int4",
        "c.yaml:2: quantization: expected keys below it, found \"int4\""},
   };
