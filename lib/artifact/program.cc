@@ -41,6 +41,7 @@ class Checker {
     Require(program_.rank >= 0 && program_.rank < program_.ranks,
             "rank {} of {}", program_.rank, program_.ranks);
     CheckEnum(program_.kv_format, "KV format");
+    Require(program_.kv_format != Format::Int4, "the KV cache is int4");
     for (const auto& value : program_.values) CheckValue(*value);
     for (const auto& weight : program_.weights) CheckWeight(*weight);
     for (const auto& op : program_.ops) CheckOp(*op);
@@ -68,6 +69,7 @@ class Checker {
 
   void CheckValue(const ValueT& value) const {
     CheckEnum(value.format, "format");
+    Require(value.format != Format::Int4, "value '{}' is int4", value.name);
     CheckEnum(value.row_kind, "row kind");
     Require(value.rows >= 1 && value.rows <= program_.rows &&
                 value.columns >= 1 && value.columns <= kMaxDimension,
@@ -85,19 +87,19 @@ class Checker {
   void CheckWeight(const WeightT& weight) const {
     CheckEnum(weight.format, "format");
     Require(weight.outputs >= 1 && weight.outputs <= kMaxDimension &&
-                weight.inputs >= 0 && weight.inputs <= kMaxDimension &&
-                weight.group_size >= 0 && weight.group_size <= 1 << 16,
-            "weight '{}' is {} by {}, group {}", weight.name, weight.outputs,
-            weight.inputs, weight.group_size);
+                weight.inputs >= 0 && weight.inputs <= kMaxDimension,
+            "weight '{}' is {} by {}", weight.name, weight.outputs,
+            weight.inputs);
     const bool quantized =
         weight.format == Format::Int8 || weight.format == Format::Int4;
-    Require(quantized == (weight.group_size > 0),
+    Require(weight.group_size == (quantized ? kGroupSize : 0) &&
+                (weight.inputs > 0 || weight.format == Format::Float32),
             "weight '{}' has group size {}", weight.name, weight.group_size);
     const uint64_t bytes =
         weight.inputs == 0
             ? AlignUp(uint64_t{sizeof(float)} * weight.outputs, kAlignment)
             : Panels(weight.outputs) *
-                  PanelBytes(weight.format, weight.inputs, weight.group_size);
+                  PanelBytes(weight.format, weight.inputs);
     Require(weight.bytes == bytes, "weight '{}' has {} bytes, not {}",
             weight.name, weight.bytes, bytes);
   }
@@ -167,7 +169,12 @@ class Checker {
                                 ? static_cast<int>(
                                       2 * AlignUp(output.columns, kPanel))
                                 : output.columns;
+        // A residual is added to in float32; integers come of quantizing only.
         good = weight.inputs == input.columns && weight.outputs == outputs &&
+               input.format == MatmulInput(weight.format) &&
+               output.format != Format::Int8 &&
+               (op.epilogue != Epilogue::Add ||
+                output.format == Format::Float32) &&
                input.row_kind == output.row_kind && op.inputs[0] != op.output &&
                op.tile_rows >= 0 && op.tile_panels >= 0 && op.tile_inputs >= 0;
         if (op.bias >= 0) CheckVector(op, op.bias, weight.outputs);
@@ -189,7 +196,14 @@ class Checker {
       case OpKind::Attention:
         good = Input(op, 0).columns >= q_columns &&
                Input(op, 0).format == Format::Float32 &&
-               output.columns == q_columns && op.inputs[0] != op.output;
+               output.columns == q_columns &&
+               output.format != Format::Int8 && op.inputs[0] != op.output;
+        break;
+      case OpKind::Quantize:
+        good = Input(op, 0).format == Format::Float32 &&
+               output.format == Format::Int8 &&
+               Input(op, 0).columns == output.columns &&
+               Input(op, 0).row_kind == output.row_kind;
         break;
     }
     Require(good, "'{}' ({}) has operands of the wrong shape", op.name,
@@ -201,6 +215,10 @@ class Checker {
 };
 
 }  // namespace
+
+Format MatmulInput(Format weights) {
+  return weights == Format::Int4 ? Format::Int8 : weights;
+}
 
 const char* FormatName(Format format) {
   switch (format) {

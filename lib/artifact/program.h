@@ -26,11 +26,16 @@ inline constexpr uint64_t AlignUp(uint64_t value, uint64_t alignment) {
 inline constexpr int64_t Panels(int64_t outputs) {
   return (outputs + kPanel - 1) / kPanel;
 }
-// Bytes of one panel of a packed matrix: the layouts of kernels/kernels.h.
-uint64_t PanelBytes(Format format, int inputs, int group_size);
+// Inputs of a quantized matrix that share a scale.
+inline constexpr int kGroupSize = 32;
+// Bytes of one panel of a packed matrix: the layouts of kernels/table.h.
+uint64_t PanelBytes(Format format, int inputs);
 // Bytes of one row of a value: `columns` numbers, with their scales for Int8,
 // rounded up to kAlignment.
 uint64_t RowBytes(Format format, int columns);
+
+// What a matmul with such weights takes as input.
+Format MatmulInput(Format weights);
 
 const char* FormatName(Format format);  // "float32", "bfloat16", ...
 

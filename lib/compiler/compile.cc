@@ -63,19 +63,6 @@ void CheckSupported(const CompileOptions& options) {
     throw UsageError("{}: {} is not supported by this version, which has: {}",
                      key, value, can);
   };
-  if (options.weights != WeightFormat::kFloat32 &&
-      options.weights != WeightFormat::kBFloat16) {
-    refuse("quantization.weights", FormatName(ToFormat(options.weights)),
-           "dtype float32 and bfloat16");
-  }
-  if (ToFormat(options.activations) != ToFormat(options.weights)) {
-    refuse("quantization.activations",
-           FormatName(ToFormat(options.activations)),
-           "the same format as the weights");
-  }
-  if (options.kv_caches == KvFormat::kInt8) {
-    refuse("quantization.kv_caches", "int8", "float32 and bfloat16");
-  }
   if (options.tensor_parallel_size != 1) {
     refuse("tensor_parallel_size",
            std::to_string(options.tensor_parallel_size), "1");
@@ -250,7 +237,7 @@ CompileReport Compile(const Checkpoint& checkpoint,
       settings.threads > 0 ? settings.threads : GrantedCpus().threads;
 
   Graph graph = ImportModel(model);
-  RunPasses(graph, ToFormat(options.weights), ToFormat(options.activations),
+  RunPasses(graph, ToFormat(options.weights),
             [&](const std::string& pass, const Graph& after) {
               if (settings.dump) settings.dump(pass, DumpGraph(after));
             });
@@ -267,7 +254,6 @@ CompileReport Compile(const Checkpoint& checkpoint,
   lower.partition_len = options.kvcache_partition_len > 0
                             ? options.kvcache_partition_len
                             : options.max_seq_len;
-  lower.group_size = options.group_size;
   const auto add_program = [&](const std::string& name, int rows) {
     lower.rows = rows;
     lower.logits_rows = rows;
@@ -317,7 +303,7 @@ CompileReport Compile(const Checkpoint& checkpoint,
 
   if (!report.written.empty() || !last ||
       last->ToJson() != manifest.ToJson()) {
-    const uint64_t packed = PackedBytes(graph, options.group_size);
+    const uint64_t packed = PackedBytes(graph);
     if (!keep_weights) CheckDisk(options.output, packed);
     Staging staging(options.output);
     if (keep_weights) {
@@ -327,8 +313,8 @@ CompileReport Compile(const Checkpoint& checkpoint,
       if (error) fs::copy_file(from, staging / weights_name);
     } else {
       std::atomic<uint64_t> done{0};
-      PackWeights(graph, model, checkpoint.weights(), options.group_size,
-                  threads, staging / weights_name, [&](uint64_t bytes) {
+      PackWeights(graph, model, checkpoint.weights(), threads,
+                  staging / weights_name, [&](uint64_t bytes) {
                     const uint64_t now = done.fetch_add(bytes) + bytes;
                     if (settings.progress) {
                       settings.progress("pack", now, packed);

@@ -25,25 +25,25 @@ OpKind LoweredKind(const GraphOp& op) {
       return OpKind::RopeKv;
     case GraphOpKind::kAttention:
       return OpKind::Attention;
+    case GraphOpKind::kQuantize:
+      return OpKind::Quantize;
     default:
       throw std::logic_error(std::string("no program operation for ") +
                              GraphOpName(op.kind));
   }
 }
 
-int GroupSize(Format format, int group_size) {
-  return format == Format::Int8 || format == Format::Int4 ? group_size : 0;
+int GroupSize(Format format) {
+  return format == Format::Int8 || format == Format::Int4 ? kGroupSize : 0;
 }
 
 }  // namespace
 
-uint64_t WeightBytes(const GraphWeight& weight, int group_size) {
+uint64_t WeightBytes(const GraphWeight& weight) {
   if (weight.inputs == 0) {
     return AlignUp(uint64_t{sizeof(float)} * weight.Outputs(), kAlignment);
   }
-  return Panels(weight.Outputs()) *
-         PanelBytes(weight.format, weight.inputs,
-                    GroupSize(weight.format, group_size));
+  return Panels(weight.Outputs()) * PanelBytes(weight.format, weight.inputs);
 }
 
 uint64_t PlanArena(const std::vector<Interval>& intervals,
@@ -124,8 +124,8 @@ ProgramT LowerGraph(const Graph& graph, const ModelDescription& model,
       weight->format = from.format;
       weight->outputs = from.Outputs();
       weight->inputs = from.inputs;
-      weight->group_size = GroupSize(from.format, options.group_size);
-      weight->bytes = WeightBytes(from, options.group_size);
+      weight->group_size = GroupSize(from.format);
+      weight->bytes = WeightBytes(from);
       program.weights.push_back(std::move(weight));
     }
     return found->second;

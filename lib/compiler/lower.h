@@ -20,7 +20,6 @@ struct LowerOptions {
   Format kv_format = Format::Float32;
   int kvcache_block_size = 0;
   int partition_len = 0;
-  int group_size = 0;
 };
 
 // The program of `rows` rows: plans the arena and chooses kernels. `graph` has
@@ -45,10 +44,12 @@ uint64_t PlanArena(const std::vector<Interval>& intervals,
 // bytes of the file were written since it was told last. Returns the file's
 // size.
 uint64_t PackWeights(const Graph& graph, const ModelDescription& model,
-                     const WeightSource& source, int group_size, int threads,
+                     const WeightSource& source, int threads,
                      const std::string& path,
                      const std::function<void(uint64_t)>& progress);
 // The size the file will have.
-uint64_t PackedBytes(const Graph& graph, int group_size);
+uint64_t PackedBytes(const Graph& graph);
+// Bytes of one weight once packed.
+uint64_t WeightBytes(const GraphWeight& weight);
 
 }  // namespace rbln

@@ -10,6 +10,7 @@
 #include <functional>
 #include <limits>
 
+#include "artifact/program.h"
 #include "base/file.h"
 #include "base/json.h"
 
@@ -362,12 +363,22 @@ void ResolveFormats(const Reader& read, const ModelDescription& model,
                              {"bfloat16", KvFormat::kBFloat16},
                              {"int8", KvFormat::kInt8}})
           .value_or(wide ? KvFormat::kFloat32 : KvFormat::kBFloat16);
+  const ActivationFormat taken = quantized ? ActivationFormat::kInt8
+                                 : wide    ? ActivationFormat::kFloat32
+                                           : ActivationFormat::kBFloat16;
+  if (options->activations != taken) {
+    read.Fail("quantization.activations",
+              fmt::format("expected {}, which is what weights in {} are "
+                          "multiplied by",
+                          quantized ? "int8" : wide ? "float32" : "bfloat16",
+                          quantized ? "int8 and int4"
+                          : wide    ? "float32"
+                                    : "bfloat16"));
+  }
   options->group_size =
-      read.Integer("quantization.group_size", 1).value_or(32);
-  constexpr int kGroupSizes[] = {32, 64, 128, 256};
-  if (std::find(std::begin(kGroupSizes), std::end(kGroupSizes),
-                options->group_size) == std::end(kGroupSizes)) {
-    read.Fail("quantization.group_size", "expected 32, 64, 128 or 256");
+      read.Integer("quantization.group_size", 1).value_or(kGroupSize);
+  if (options->group_size != kGroupSize) {
+    read.Fail("quantization.group_size", "expected 32");
   }
 }
 

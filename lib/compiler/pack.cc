@@ -8,10 +8,9 @@
 #include "base/file.h"
 #include "base/threads.h"
 #include "compiler/lower.h"
+#include "kernels/kernels.h"
 
 namespace rbln {
-
-uint64_t WeightBytes(const GraphWeight& weight, int group_size);
 
 namespace {
 
@@ -77,8 +76,11 @@ void ReadPanels(const GraphWeight& weight, const WeightSource& source,
 }
 
 // One panel: 16 rows of `inputs` floats.
-void PackPanel(const GraphWeight& weight, const float* rows, std::byte* out) {
+void PackPanel(const GraphWeight& weight, const KernelTable& kernels,
+               const float* rows, std::byte* out) {
   const int inputs = weight.inputs;
+  if (weight.format == Format::Int8) return kernels.pack_int8(rows, inputs, out);
+  if (weight.format == Format::Int4) return kernels.pack_int4(rows, inputs, out);
   if (weight.format == Format::Float32) {
     float* to = reinterpret_cast<float*>(out);
     for (int k = 0; k < inputs; ++k) {
@@ -119,26 +121,26 @@ std::vector<const GraphWeight*> UsedWeights(const Graph& graph) {
   return used;
 }
 
-WeightsLayout LayOut(const Graph& graph, int group_size) {
+WeightsLayout LayOut(const Graph& graph) {
   WeightsLayout layout;
   for (const GraphWeight* weight : UsedWeights(graph)) {
-    layout.Add(weight->name, WeightBytes(*weight, group_size));
+    layout.Add(weight->name, WeightBytes(*weight));
   }
   return layout;
 }
 
 }  // namespace
 
-uint64_t PackedBytes(const Graph& graph, int group_size) {
-  return LayOut(graph, group_size).file_bytes();
+uint64_t PackedBytes(const Graph& graph) {
+  return LayOut(graph).file_bytes();
 }
 
 uint64_t PackWeights(const Graph& graph, const ModelDescription& model,
-                     const WeightSource& source, int group_size, int threads,
+                     const WeightSource& source, int threads,
                      const std::string& path,
                      const std::function<void(uint64_t)>& progress) {
   const std::vector<const GraphWeight*> used = UsedWeights(graph);
-  const WeightsLayout layout = LayOut(graph, group_size);
+  const WeightsLayout layout = LayOut(graph);
   const std::string header = layout.Header();
 
   std::vector<Piece> pieces;
@@ -148,7 +150,7 @@ uint64_t PackWeights(const Graph& graph, const ModelDescription& model,
       pieces.push_back({weight, 0, Panels(weight->Outputs()), offset});
     } else {
       const int64_t panels = Panels(weight->Outputs());
-      const uint64_t panel_bytes = WeightBytes(*weight, group_size) / panels;
+      const uint64_t panel_bytes = WeightBytes(*weight) / panels;
       const int64_t step = std::max<int64_t>(
           1, kPieceElements / (int64_t{kPanel} * weight->inputs));
       for (int64_t begin = 0; begin < panels; begin += step) {
@@ -156,9 +158,10 @@ uint64_t PackWeights(const Graph& graph, const ModelDescription& model,
                           offset + begin * panel_bytes});
       }
     }
-    offset += WeightBytes(*weight, group_size);
+    offset += WeightBytes(*weight);
   }
 
+  const KernelTable& kernels = NativeKernels();
   FileWriter file(path);
   file.Truncate(offset);
   file.WriteAt(0, std::as_bytes(std::span(header)));
@@ -173,16 +176,16 @@ uint64_t PackWeights(const Graph& graph, const ModelDescription& model,
       } else {
         ReadPanels(weight, source, piece.begin, piece.end, &rows);
       }
-      packed.assign(WeightBytes(weight, group_size), std::byte{0});
+      packed.assign(WeightBytes(weight), std::byte{0});
       std::memcpy(packed.data(), rows.data(),
                   std::min(packed.size(), rows.size() * sizeof(float)));
     } else {
       ReadPanels(weight, source, piece.begin, piece.end, &rows);
       const uint64_t panel_bytes =
-          WeightBytes(weight, group_size) / Panels(weight.Outputs());
+          WeightBytes(weight) / Panels(weight.Outputs());
       packed.assign(panel_bytes * (piece.end - piece.begin), std::byte{0});
       for (int64_t panel = 0; panel < piece.end - piece.begin; ++panel) {
-        PackPanel(weight, rows.data() + panel * kPanel * weight.inputs,
+        PackPanel(weight, kernels, rows.data() + panel * kPanel * weight.inputs,
                   packed.data() + panel * panel_bytes);
       }
     }

@@ -35,6 +35,8 @@ const char* GraphOpName(GraphOpKind kind) {
       return "select";
     case GraphOpKind::kRopeKv:
       return "rope_kv";
+    case GraphOpKind::kQuantize:
+      return "quantize";
   }
   return "?";
 }

@@ -27,7 +27,9 @@ enum class GraphOpKind {
   kSiluMul,    // (gate, up)
   kAdd,        // (a, b)
   kSelect,     // (x): the rows whose logits are wanted
-  kRopeKv,     // made by passes: (qkv, rotary), norms of q and k or none
+  // Made by passes:
+  kRopeKv,     // (qkv, rotary), norms of q and k or none
+  kQuantize,   // (x)
 };
 const char* GraphOpName(GraphOpKind kind);
 

@@ -17,7 +17,9 @@ extern const KernelTable kKernels_avx512;
 
 static_assert(kFloat32 == Format::Float32 && kBFloat16 == Format::BFloat16 &&
               kStoreResult == Epilogue::None && kAddResult == Epilogue::Add &&
-              kSiluGateResult == Epilogue::SiluGate);
+              kSiluGateResult == Epilogue::SiluGate &&
+              kInt8 == Format::Int8 && kInt4 == Format::Int4 &&
+              kGroup == kGroupSize);
 
 namespace {
 
@@ -34,9 +36,12 @@ const KernelTable* const kTables[] = {
 KvLayout KvLayout::Make(Format format, int head_dim, int num_kv_heads,
                         int num_layers, int block_size) {
   KvLayout kv{format, head_dim, num_kv_heads, num_layers, block_size, 0, 0, 0};
-  const uint64_t element = format == Format::Float32 ? 4 : 2;
+  const uint64_t element = format == Format::Float32    ? 4
+                           : format == Format::BFloat16 ? 2
+                                                        : 1;
+  const uint64_t scales = format == Format::Int8 ? 2 * sizeof(float) : 0;
   kv.group_bytes =
-      element * kPanel * (head_dim + AlignUp(head_dim, kPanel));
+      kPanel * (element * (head_dim + AlignUp(head_dim, kPanel)) + scales);
   kv.slice_bytes = kv.group_bytes * (AlignUp(block_size, kPanel) / kPanel);
   kv.block_bytes = kv.slice_bytes * num_kv_heads * num_layers;
   return kv;
@@ -69,7 +74,8 @@ bool Supported(const KernelTable& table) {
            __builtin_cpu_supports("avx512bf16");
   }
   if (isa == "avx2") {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __builtin_cpu_supports("f16c");
   }
 #endif
   return true;
@@ -107,6 +113,10 @@ const KernelTable& NativeKernels() {
 MatmulTile DefaultTile(std::string_view isa, Format format, int rows,
                        int inputs) {
   const bool wide = isa == "avx512";
+  if (format == Format::Int8 || format == Format::Int4) {
+    if (rows <= 16) return {rows, rows <= 3 ? 4 : rows <= 6 ? 2 : 1, inputs};
+    return {6, 2, 1024};
+  }
   if (rows <= (wide ? 6 : 1)) return {rows, 4, inputs};
   if (rows <= 16) return {rows, 2, inputs};
   // Many rows: a block of one tile of panels and one tile of rows stays in the

@@ -12,7 +12,17 @@
 // kPanel output columns, the last one padded with zeros:
 //   Float32:  float    [panel][input][16]
 //   BFloat16: uint16_t [panel][input pair][16][2]; an odd last input is padded
+//   Int8, Int4: [panel][64 inputs]: float16 scale [2 groups][16], then
+//     Int8: uint8_t [2 groups][8 quads][16][4 inputs], the value plus 128
+//     Int4: uint8_t [2 groups][4][16][4 inputs], byte j of i holding inputs
+//       8i + j (low half) and 8i + 4 + j (high half) of the group, each the
+//       value plus 8
+//     The last inputs are padded with values of 0. A group is kGroup inputs.
 // A panel is read front to back, once, by one thread.
+//
+// Int8 rows, the input of Int8 and Int4 matrices: for each 64 inputs (Int8Pair)
+// the scales of the two groups, -128 times the sums of their values (what the
+// offset of the weights adds, taken back), and the values.
 //
 // Rows. Row r of a value begins at r * row_bytes, a multiple of kAlignment.
 // Columns beyond the last one are zeros up to a whole panel.
@@ -21,6 +31,7 @@
 // sequence of groups of 16 positions, each K then V:
 //   K: element [head_dim][16 positions]
 //   V: element [16 positions][head_dim rounded up to 16]
+//   Int8 only: float scale of K [16 positions], of V [16 positions]
 //
 // This header is what the ISA files see: no standard library, so that no inline
 // function compiled for one instruction set can end up in place of another.
@@ -42,9 +53,25 @@ enum class Format : int8_t;
 enum class Epilogue : int8_t;
 inline constexpr Format kFloat32 = static_cast<Format>(0);
 inline constexpr Format kBFloat16 = static_cast<Format>(1);
+inline constexpr Format kInt8 = static_cast<Format>(2);
+inline constexpr Format kInt4 = static_cast<Format>(3);
 inline constexpr Epilogue kStoreResult = static_cast<Epilogue>(0);
 inline constexpr Epilogue kAddResult = static_cast<Epilogue>(1);
 inline constexpr Epilogue kSiluGateResult = static_cast<Epilogue>(2);
+
+// Inputs of a quantized matrix that share a scale.
+inline constexpr int kGroup = 32;
+// Inputs are padded to pairs of groups.
+inline constexpr int kGroupPair = 2 * kGroup;
+struct Int8Pair {
+  float scales[2];
+  int32_t offsets[2];
+  int8_t values[kGroupPair];
+};
+// Bytes of a pair of groups of a panel: its scales, and all of it.
+inline constexpr int kPairScaleBytes = 2 * 16 * 2;
+inline constexpr int kInt8PairBytes = kPairScaleBytes + kGroupPair * 16;
+inline constexpr int kInt4PairBytes = kPairScaleBytes + kGroupPair * 16 / 2;
 
 // One register tile's worth of choices; any value gives the same bits.
 struct MatmulTile {
@@ -58,7 +85,7 @@ struct MatmulArgs {
   uint64_t panel_bytes;
   int inputs;
   const float* bias;  // by packed output column, or null
-  const std::byte* x;  // (rows, inputs), Float32 or BFloat16 as the weights
+  const std::byte* x;  // (rows, inputs), as the weights, Int8 for Int4 too
   uint64_t x_row_bytes;
   int rows;
   std::byte* out;  // (rows, outputs), for SiluGate (rows, outputs / 2)
@@ -74,7 +101,7 @@ struct MatmulArgs {
 inline constexpr int kMaxTilePanels = 4;
 
 struct KvLayout {
-  Format format;  // Float32 or BFloat16
+  Format format;  // Float32, BFloat16 or Int8
   int head_dim;
   int num_kv_heads;
   int num_layers;
@@ -131,9 +158,11 @@ inline constexpr int kKeyTile = 64;
 struct KernelTable {
   const char* isa;  // "scalar", "avx2", "avx512"
 
-  // output rows = input rows x weights, with the epilogue.
+  // output rows = input rows x weights, with the epilogue; by weight format.
   void (*matmul_f32)(const MatmulArgs& args);
   void (*matmul_bf16)(const MatmulArgs& args);
+  void (*matmul_int8)(const MatmulArgs& args);
+  void (*matmul_int4)(const MatmulArgs& args);
 
   // out = x / sqrt(mean(x^2) + epsilon) * weight, one row of `columns`.
   void (*rms_norm)(const float* x, const float* weight, int columns,
@@ -145,6 +174,22 @@ struct KernelTable {
                     float* out);
   void (*embed_bf16)(const std::byte* weights, int inputs, int64_t token,
                      float* out);
+  void (*embed_int8)(const std::byte* weights, int inputs, int64_t token,
+                     float* out);
+  void (*embed_int4)(const std::byte* weights, int inputs, int64_t token,
+                     float* out);
+
+  // Pairs of groups [begin, end) of one row of `columns` floats, as an Int8 row:
+  // each group scaled so that its largest magnitude becomes 127.
+  void (*quantize)(const float* x, int columns, int begin, int end,
+                   std::byte* out);
+
+  // One panel of a packed matrix, from 16 rows of `inputs` floats that lie
+  // `inputs` apart. Every table gives the same bytes. Int8's scale makes the
+  // largest magnitude of a group 127; Int4's gives the least squared error of a
+  // search around what would make it 8.
+  void (*pack_int8)(const float* rows, int inputs, std::byte* out);
+  void (*pack_int4)(const float* rows, int inputs, std::byte* out);
 
   // One row: norms, rotates and stores k and v, rotates q in place. `heads`
   // [begin, end) counts KV heads; each comes with its q heads.

@@ -157,9 +157,80 @@ RBLN_INLINE void Prefetch(const void* p) {
   _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
 }
 
+struct Sums {
+  __m256i lo, hi;
+};
+struct Bytes {
+  __m256i lo, hi;
+};
+RBLN_INLINE Sums BroadcastInt(int32_t x) {
+  const __m256i v = _mm256_set1_epi32(x);
+  return {v, v};
+}
+RBLN_INLINE V ToFloat(Sums v) {
+  return {_mm256_cvtepi32_ps(v.lo), _mm256_cvtepi32_ps(v.hi)};
+}
+RBLN_INLINE Bytes LoadBytes(const uint8_t* p) {
+  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
+          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32))};
+}
+RBLN_INLINE Bytes HighHalves(Bytes b) {
+  const __m256i mask = _mm256_set1_epi8(static_cast<char>(0xf0));
+  return {_mm256_and_si256(b.lo, mask), _mm256_and_si256(b.hi, mask)};
+}
+RBLN_INLINE Bytes LowHalves(Bytes b) {
+  return HighHalves({_mm256_slli_epi16(b.lo, 4), _mm256_slli_epi16(b.hi, 4)});
+}
+// Products of bytes in 16 bits would saturate two at a time; they are widened
+// instead. Eight columns a half.
+RBLN_INLINE __m256i DotHalf(__m256i sums, __m256i w, __m256i x) {
+  const __m256i first = _mm256_madd_epi16(
+      _mm256_cvtepu8_epi16(_mm256_castsi256_si128(w)), x);
+  const __m256i second = _mm256_madd_epi16(
+      _mm256_cvtepu8_epi16(_mm256_extracti128_si256(w, 1)), x);
+  // Pairs of a column are added; columns come out as 0 1 4 5 2 3 6 7.
+  const __m256i both = _mm256_hadd_epi32(first, second);
+  return _mm256_add_epi32(sums, _mm256_permute4x64_epi64(both, 0xd8));
+}
+RBLN_INLINE Sums DotBytes(Sums sums, const Bytes& w, const int8_t* x) {
+  int32_t bits;
+  __builtin_memcpy(&bits, x, sizeof bits);
+  const __m256i wide = _mm256_cvtepi8_epi16(_mm_set1_epi32(bits));
+  return {DotHalf(sums.lo, w.lo, wide), DotHalf(sums.hi, w.hi, wide)};
+}
+RBLN_INLINE V LoadHalf(const uint16_t* p) {
+  return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
+          _mm256_cvtph_ps(
+              _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)))};
+}
+RBLN_INLINE void StoreHalf(uint16_t* p, V v) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                   _mm256_cvtps_ph(v.lo, _MM_FROUND_TO_NEAREST_INT));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8),
+                   _mm256_cvtps_ph(v.hi, _MM_FROUND_TO_NEAREST_INT));
+}
+RBLN_INLINE V LoadInt8(const int8_t* p) {
+  const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(x)),
+          _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(x, 8)))};
+}
+RBLN_INLINE V Absolute(V v) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  return {_mm256_andnot_ps(sign, v.lo), _mm256_andnot_ps(sign, v.hi)};
+}
+RBLN_INLINE void StoreInt8(int8_t* p, V v) {
+  const __m256i words = _mm256_permute4x64_epi64(
+      _mm256_packs_epi32(_mm256_cvtps_epi32(v.lo), _mm256_cvtps_epi32(v.hi)),
+      0xd8);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                   _mm_packs_epi16(_mm256_castsi256_si128(words),
+                                   _mm256_extracti128_si256(words, 1)));
+}
+
 // Sixteen registers: six accumulators of two registers each.
-constexpr int kRegisterTileRows = 4;
-constexpr int kWideTileRows = 4;
+constexpr int kFloatRegisters = 6;
+constexpr int kGroupTiles = 3;
+constexpr int kMaxTileRows = 4;
 
 }  // namespace
 }  // namespace rbln

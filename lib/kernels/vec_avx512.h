@@ -82,9 +82,44 @@ RBLN_INLINE void Prefetch(const void* p) {
   _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
 }
 
+using Sums = __m512i;
+using Bytes = __m512i;
+RBLN_INLINE Sums BroadcastInt(int32_t x) { return _mm512_set1_epi32(x); }
+RBLN_INLINE V ToFloat(Sums v) { return _mm512_cvtepi32_ps(v); }
+RBLN_INLINE Bytes LoadBytes(const uint8_t* p) { return _mm512_loadu_si512(p); }
+RBLN_INLINE Bytes HighHalves(Bytes b) {
+  return _mm512_and_si512(b, _mm512_set1_epi8(static_cast<char>(0xf0)));
+}
+RBLN_INLINE Bytes LowHalves(Bytes b) {
+  return HighHalves(_mm512_slli_epi16(b, 4));
+}
+RBLN_INLINE Sums DotBytes(Sums sums, const Bytes& w, const int8_t* x) {
+  int32_t bits;
+  __builtin_memcpy(&bits, x, sizeof bits);
+  return _mm512_dpbusd_epi32(sums, w, _mm512_set1_epi32(bits));
+}
+RBLN_INLINE V LoadHalf(const uint16_t* p) {
+  return _mm512_cvtph_ps(
+      _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+RBLN_INLINE void StoreHalf(uint16_t* p, V v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                      _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+RBLN_INLINE V LoadInt8(const int8_t* p) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(
+      _mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+}
+RBLN_INLINE V Absolute(V v) { return _mm512_abs_ps(v); }
+RBLN_INLINE void StoreInt8(int8_t* p, V v) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                   _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(v)));
+}
+
 // Thirty-two registers: up to 24 accumulators.
-constexpr int kRegisterTileRows = 6;
-constexpr int kWideTileRows = 12;
+constexpr int kFloatRegisters = 24;
+constexpr int kGroupTiles = 12;
+constexpr int kMaxTileRows = 12;
 
 }  // namespace
 }  // namespace rbln

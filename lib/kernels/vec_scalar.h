@@ -115,8 +115,93 @@ RBLN_INLINE V DotPair(Bf16Pair x, Bf16Pair w, V acc) {
 }
 RBLN_INLINE void Prefetch(const void*) {}
 
-constexpr int kRegisterTileRows = 4;
-constexpr int kWideTileRows = 4;
+// Sixteen 32-bit sums, and 64 unsigned bytes: four inputs of sixteen columns.
+typedef VInt Sums;
+struct Bytes {
+  uint8_t at[64];
+};
+RBLN_INLINE Sums BroadcastInt(int32_t x) { return VInt{} + x; }
+RBLN_INLINE V ToFloat(Sums v) { return __builtin_convertvector(v, V); }
+RBLN_INLINE Bytes LoadBytes(const uint8_t* p) {
+  Bytes b;
+  memcpy(b.at, p, sizeof b.at);
+  return b;
+}
+// The low or high halves of the bytes, in the upper half of a byte each.
+RBLN_INLINE Bytes LowHalves(Bytes b) {
+  for (uint8_t& x : b.at) x = static_cast<uint8_t>(x << 4);
+  return b;
+}
+RBLN_INLINE Bytes HighHalves(Bytes b) {
+  for (uint8_t& x : b.at) x &= 0xf0;
+  return b;
+}
+// sums[column] += w[column][0..3] . x[0..3]
+RBLN_INLINE Sums DotBytes(Sums sums, const Bytes& w, const int8_t* x) {
+  for (int i = 0; i < 16; ++i) {
+    sums[i] += w.at[4 * i] * x[0] + w.at[4 * i + 1] * x[1] +
+               w.at[4 * i + 2] * x[2] + w.at[4 * i + 3] * x[3];
+  }
+  return sums;
+}
+RBLN_INLINE V LoadHalf(const uint16_t* p) {
+  V v;
+  for (int i = 0; i < 16; ++i) {
+    const uint32_t sign = static_cast<uint32_t>(p[i] & 0x8000) << 16;
+    const uint32_t rest = p[i] & 0x7fff;
+    // The exponent's bias is made up for by a product, which also brings
+    // subnormal numbers right; scales are finite.
+    uint32_t bits = rest << 13;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    x *= 0x1p112f;
+    memcpy(&bits, &x, sizeof bits);
+    bits |= sign;
+    memcpy(&x, &bits, sizeof x);
+    v[i] = x;
+  }
+  return v;
+}
+// Rounded to nearest even, as float16.
+RBLN_INLINE void StoreHalf(uint16_t* p, V v) {
+  for (int i = 0; i < 16; ++i) {
+    const float x = v[i];
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const uint32_t sign = bits >> 16 & 0x8000;
+    bits &= 0x7fffffffu;
+    uint32_t half;
+    if (bits >= 0x47800000u) {  // 2^16 and beyond
+      half = bits > 0x7f800000u ? 0x7e00 : 0x7c00;
+    } else if (bits < 0x38800000u) {  // below 2^-14: subnormal
+      // Adding 0.5 leaves the value as multiples of 2^-24 in the low bits.
+      float y;
+      memcpy(&y, &bits, sizeof y);
+      y += 0.5f;
+      memcpy(&half, &y, sizeof half);
+      half -= 0x3f000000u;
+    } else {
+      half = (bits - 0x38000000u + 0xfff + (bits >> 13 & 1)) >> 13;
+    }
+    p[i] = static_cast<uint16_t>(sign | half);
+  }
+}
+RBLN_INLINE V LoadInt8(const int8_t* p) {
+  V v;
+  for (int i = 0; i < 16; ++i) v[i] = p[i];
+  return v;
+}
+RBLN_INLINE V Absolute(V v) { return v < 0.0f ? -v : v; }
+// Whole numbers from -127 to 127.
+RBLN_INLINE void StoreInt8(int8_t* p, V v) {
+  for (int i = 0; i < 16; ++i) p[i] = static_cast<int8_t>(v[i]);
+}
+
+// Vectors of sums that a register tile may have: float, and of groups (each
+// with a whole sum beside it). Rows of a tile at most.
+constexpr int kFloatRegisters = 8;
+constexpr int kGroupTiles = 4;
+constexpr int kMaxTileRows = 4;
 
 }  // namespace
 }  // namespace rbln

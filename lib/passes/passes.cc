@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <set>
+
+#include "artifact/program.h"
 
 namespace rbln {
 namespace {
@@ -164,19 +167,49 @@ void FuseSelect(Graph& graph) {
   RemoveOps(graph, dead);
 }
 
-void ChooseFormats(Graph& graph, Format weights, Format activations) {
+void ChooseFormats(Graph& graph, Format weights) {
+  const Format input = MatmulInput(weights);
   for (const GraphOp& op : graph.ops) {
+    // Int8 for int4, as rows are; matmuls, which come later, have the last word.
     if (op.kind == GraphOpKind::kEmbed) {
-      graph.weights[op.weight].format = weights;
-    } else if (op.kind == GraphOpKind::kMatmul) {
-      graph.weights[op.weight].format = weights;
-      graph.values[op.inputs[0]].format = activations;
+      graph.weights[op.weight].format = input;
     }
   }
+  std::vector<GraphOp> ops;
+  std::map<int, int> quantized;  // by what was quantized
+  for (GraphOp& op : graph.ops) {
+    if (op.kind == GraphOpKind::kMatmul) {
+      graph.weights[op.weight].format = weights;
+      int& from = op.inputs[0];
+      const auto done = quantized.find(from);
+      if (done != quantized.end()) {
+        from = done->second;
+      } else if (input != Format::Int8 ||
+                 graph.ops[graph.Producer(from, static_cast<int>(
+                               &op - graph.ops.data()))].kind ==
+                     GraphOpKind::kRmsNorm) {
+        graph.values[from].format = input;
+      } else {
+        const GraphValue value = graph.values[from];
+        const int to =
+            graph.AddValue(value.name + ".int8", value.columns, value.rows);
+        graph.values[to].format = input;
+        ops.push_back({.kind = GraphOpKind::kQuantize,
+                       .name = value.name + ".quantize",
+                       .inputs = {from},
+                       .output = to});
+        quantized[from] = to;
+        from = to;
+      }
+    }
+    // ops so far may still be asked for by Producer: copied, not moved.
+    ops.push_back(op);
+  }
+  graph.ops = std::move(ops);
 }
 
 std::vector<PassReport> RunPasses(
-    Graph& graph, Format weights, Format activations,
+    Graph& graph, Format weights,
     const std::function<void(const std::string&, const Graph&)>& dump) {
   // The order, with the reason for each place.
   const std::pair<const char*, std::function<void(Graph&)>> passes[] = {
@@ -189,7 +222,7 @@ std::vector<PassReport> RunPasses(
       {"fuse_select", FuseSelect},
       // Last: what a value is held in depends on who reads it in the end.
       {"choose_formats",
-       [&](Graph& g) { ChooseFormats(g, weights, activations); }},
+       [&](Graph& g) { ChooseFormats(g, weights); }},
   };
   VerifyGraph(graph);
   if (dump) dump("import", graph);

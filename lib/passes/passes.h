@@ -18,9 +18,11 @@ void FuseGateUp(Graph& graph);
 void FuseResidual(Graph& graph);
 // The final norm reads only the rows whose logits are wanted.
 void FuseSelect(Graph& graph);
-// Matrices are held in `weights`; values that only matmuls read are held in what
-// such a matmul takes.
-void ChooseFormats(Graph& graph, Format weights, Format activations);
+// Matrices are held in `weights`, and what matmuls read in what they take for
+// it: norms write that themselves, other values are quantized by an operation of
+// their own. An embedding that is not also the output matrix is never streamed,
+// and held in int8 at least.
+void ChooseFormats(Graph& graph, Format weights);
 
 struct PassReport {
   std::string name;
@@ -31,7 +33,7 @@ struct PassReport {
 // Runs all passes in their order, verifying the graph after each. `dump`, where
 // given, sees the graph after import and after each pass.
 std::vector<PassReport> RunPasses(
-    Graph& graph, Format weights, Format activations,
+    Graph& graph, Format weights,
     const std::function<void(const std::string& pass, const Graph&)>& dump =
         nullptr);
 

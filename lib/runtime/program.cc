@@ -45,7 +45,7 @@ BoundProgram::BoundProgram(const ProgramT& program,
     if (from->weight >= 0) {
       const WeightT& w = *program.weights[from->weight];
       op.weight_format = w.format;
-      op.panel_bytes = PanelBytes(w.format, w.inputs, w.group_size);
+      op.panel_bytes = PanelBytes(w.format, w.inputs);
       op.panels = Panels(w.outputs);
       op.inputs = w.inputs;
     }
@@ -99,9 +99,11 @@ void BoundProgram::RunOp(const Op& op, int thread, int threads,
   const auto [begin, end] = Share(RowCount(op.out.row_kind), thread, threads);
   switch (op.kind) {
     case OpKind::Embed: {
-      const auto embed = op.weight_format == Format::Float32
-                             ? kernels_.embed_f32
-                             : kernels_.embed_bf16;
+      const auto embed =
+          op.weight_format == Format::Float32    ? kernels_.embed_f32
+          : op.weight_format == Format::BFloat16 ? kernels_.embed_bf16
+          : op.weight_format == Format::Int8     ? kernels_.embed_int8
+                                                 : kernels_.embed_int4;
       for (int64_t row = begin; row < end; ++row) {
         embed(op.weight, op.inputs, step_rows_[row].token,
               reinterpret_cast<float*>(op.out.data + row * op.out.row_bytes));
@@ -173,6 +175,24 @@ void BoundProgram::RunOp(const Op& op, int thread, int threads,
     case OpKind::Attention:
       RunAttention(op, thread, next);
       break;
+    case OpKind::Quantize: {
+      // Rows may be few and wide: pairs of groups are shared out.
+      const int pairs = (op.in.columns + kGroupPair - 1) / kGroupPair;
+      const Range items =
+          Share(int64_t{RowCount(op.out.row_kind)} * pairs, thread, threads);
+      for (int64_t item = items.begin; item < items.end;) {
+        const int64_t row = item / pairs;
+        const int first = static_cast<int>(item % pairs);
+        const int last = static_cast<int>(
+            std::min<int64_t>(pairs, first + (items.end - item)));
+        kernels_.quantize(reinterpret_cast<const float*>(
+                              op.in.data + row * op.in.row_bytes),
+                          op.in.columns, first, last,
+                          op.out.data + row * op.out.row_bytes);
+        item += last - first;
+      }
+      break;
+    }
   }
 }
 
@@ -197,8 +217,12 @@ void BoundProgram::RunMatmul(const Op& op, int thread, int threads) {
   args.panel_end = units.end * unit;
   args.tile = op.tile;
   args.scratch = memory_.scratch[thread];
-  (op.weight_format == Format::Float32 ? kernels_.matmul_f32
-                                       : kernels_.matmul_bf16)(args);
+  const auto matmul =
+      op.weight_format == Format::Float32    ? kernels_.matmul_f32
+      : op.weight_format == Format::BFloat16 ? kernels_.matmul_bf16
+      : op.weight_format == Format::Int8     ? kernels_.matmul_int8
+                                             : kernels_.matmul_int4;
+  matmul(args);
 }
 
 void BoundProgram::RunAttention(const Op& op, int thread,

@@ -86,11 +86,11 @@ TEST_CASE("flash attention follows from the partition length") {
 
 TEST_CASE("quantized weights bring int8 activations") {
   const CompileOptions options = Resolve(
-      "max_seq_len: 64\nquantization:\n  weights: int4\n  group_size: 64");
+      "max_seq_len: 64\nquantization:\n  weights: int4\n  group_size: 32");
   CHECK(options.weights == WeightFormat::kInt4);
   CHECK(options.activations == ActivationFormat::kInt8);
   CHECK(options.kv_caches == KvFormat::kBFloat16);
-  CHECK(options.group_size == 64);
+  CHECK(options.group_size == 32);
 }
 
 TEST_CASE("flags win over the file") {
@@ -203,7 +203,10 @@ TEST_CASE("what is against a rule is refused by key, value, rule and line") {
        "multiple of the partition length 16384; the nearest that are: 16384 "
        "and 32768"},
       {"max_seq_len: 64\nquantization:\n  group_size: 96",
-       "c.yaml:4: quantization.group_size: 96: expected 32, 64, 128 or 256"},
+       "c.yaml:4: quantization.group_size: 96: expected 32"},
+      {"max_seq_len: 64\nquantization:\n  weights: int8\n  activations: float32",
+       "c.yaml:5: quantization.activations: float32: expected int8, which is "
+       "what weights in int8 and int4 are multiplied by"},
       {"sampling:\n  stop: &a [*a]",
        "c.yaml:3: expected a value, or one list or map of values, found "
        "another level below it"},

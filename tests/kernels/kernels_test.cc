@@ -77,10 +77,107 @@ float GetColumn(const std::byte* row, int column, Format format) {
              : FromBf16(reinterpret_cast<const uint16_t*>(row)[column]);
 }
 
+float FromHalf(uint16_t x) {
+  const int exponent = x >> 10 & 31;
+  const float fraction = (x & 1023) / 1024.0f;
+  const float magnitude = exponent == 0
+                              ? std::ldexp(fraction, -14)
+                              : std::ldexp(1 + fraction, exponent - 15);
+  return x & 0x8000 ? -magnitude : magnitude;
+}
+
+bool Quantized(Format format) {
+  return format == Format::Int8 || format == Format::Int4;
+}
+
+// Where a weight of an Int8 or Int4 panel lies.
+struct Quant {
+  uint16_t* scale;
+  uint8_t* byte;
+  int shift;  // of an Int4 value in its byte
+};
+Quant QuantAt(std::byte* packed, int inputs, Format format, int n, int k) {
+  std::byte* pair = packed + n / kPanel * PanelBytes(format, inputs) +
+                    k / 64 * (format == Format::Int8 ? 1088 : 576);
+  auto* scales = reinterpret_cast<uint16_t*>(pair);
+  auto* bytes = reinterpret_cast<uint8_t*>(pair + 64);
+  const int group = k % 64 / 32, i = k % 32, column = n % kPanel;
+  uint16_t* scale = scales + group * 16 + column;
+  if (format == Format::Int8) {
+    return {scale, bytes + group * 512 + i / 4 * 64 + column * 4 + i % 4, 0};
+  }
+  return {scale, bytes + group * 256 + i / 8 * 64 + column * 4 + i % 4,
+          i / 4 % 2 * 4};
+}
+float Dequantized(std::byte* packed, int inputs, Format format, int n, int k) {
+  const Quant at = QuantAt(packed, inputs, format, n, k);
+  const int value = format == Format::Int8 ? *at.byte - 128
+                                           : (*at.byte >> at.shift & 15) - 8;
+  return FromHalf(*at.scale) * static_cast<float>(value);
+}
+
+// Random quantized weights in packed form; `w` becomes what they stand for.
+void PackRandom(std::mt19937& random, int outputs, int inputs, Format format,
+                std::byte* out, std::vector<float>* w) {
+  // Padding as the layout wants it: values of zero.
+  const int columns = static_cast<int>(Panels(outputs)) * kPanel;
+  const int padded = static_cast<int>(AlignUp(inputs, 64));
+  for (int n = 0; n < columns; ++n) {
+    for (int k = 0; k < padded; ++k) {
+      const Quant at = QuantAt(out, inputs, format, n, k);
+      const bool real = n < outputs && k < inputs;
+      // Some group scales are negative, some subnormal.
+      if (k % 32 == 0) {
+        *at.scale = static_cast<uint16_t>(real ? random() % 0x3c00 |
+                                                     (random() % 4 == 0) << 15
+                                               : 0);
+      }
+      if (format == Format::Int8) {
+        *at.byte = static_cast<uint8_t>(real ? random() % 255 + 1 : 128);
+      } else {
+        const uint8_t value = real ? random() % 16 : 8;
+        *at.byte = static_cast<uint8_t>((*at.byte & (0xf0 >> at.shift)) |
+                                        value << at.shift);
+      }
+    }
+  }
+  for (int n = 0; n < outputs; ++n) {
+    for (int k = 0; k < inputs; ++k) {
+      (*w)[size_t(n) * inputs + k] = Dequantized(out, inputs, format, n, k);
+    }
+  }
+}
+
+// An Int8 row of `x`, by the plain rule; `x` becomes what it stands for.
+void QuantizeRow(std::byte* row, float* x, int count) {
+  auto* pairs = reinterpret_cast<Int8Pair*>(row);
+  for (int begin = 0; begin < count; begin += 32) {
+    Int8Pair& pair = pairs[begin / 64];
+    const int group = begin % 64 / 32;
+    const int end = std::min(begin + 32, count);
+    float largest = 0;
+    for (int i = begin; i < end; ++i) largest = std::max(largest, std::abs(x[i]));
+    int sum = 0;
+    for (int i = begin; i < begin + 32; ++i) {
+      const int q = i < end && largest > 0
+                        ? static_cast<int>(std::nearbyint(
+                              x[i] * (127.0f / largest)))
+                        : 0;
+      pair.values[group * 32 + i - begin] = static_cast<int8_t>(q);
+      sum += q;
+    }
+    pair.scales[group] = largest / 127.0f;
+    pair.offsets[group] = -128 * sum;
+    for (int i = begin; i < end; ++i) {
+      x[i] = pair.scales[group] * pair.values[group * 32 + i - begin];
+    }
+  }
+}
+
 // Packs (outputs, inputs) by the layout that table.h describes.
 void Pack(const std::vector<float>& w, int outputs, int inputs, Format format,
           std::byte* out) {
-  const uint64_t panel_bytes = PanelBytes(format, inputs, 0);
+  const uint64_t panel_bytes = PanelBytes(format, inputs);
   for (int n = 0; n < outputs; ++n) {
     std::byte* panel = out + n / kPanel * panel_bytes;
     for (int k = 0; k < inputs; ++k) {
@@ -113,13 +210,23 @@ class MatmulFixture {
         w_(Random(size_t(c.outputs) * c.inputs, random_, c.format)),
         x_(Random(size_t(c.rows) * c.inputs, random_, c.format)),
         bias_(size_t(panels_) * kPanel),
-        weights_(panels_ * PanelBytes(c.format, c.inputs, 0)),
-        x_bytes_(c.rows * RowBytes(c.format, c.inputs)),
+        weights_(panels_ * PanelBytes(c.format, c.inputs)),
+        row_bytes_(RowBytes(MatmulInput(c.format), c.inputs)),
+        x_bytes_(c.rows * row_bytes_),
         before_(Random(size_t(c.rows) * columns_, random_, Format::Float32)) {
-    Pack(w_, c.outputs, c.inputs, c.format, weights_.data());
+    if (Quantized(c.format)) {
+      PackRandom(random_, c.outputs, c.inputs, c.format, weights_.data(), &w_);
+    } else {
+      Pack(w_, c.outputs, c.inputs, c.format, weights_.data());
+    }
     for (int r = 0; r < c.rows; ++r) {
-      PutRow(x_bytes_.data() + r * RowBytes(c.format, c.inputs),
-             &x_[size_t(r) * c.inputs], c.inputs, c.format);
+      std::byte* row = x_bytes_.data() + r * row_bytes_;
+      float* x = &x_[size_t(r) * c.inputs];
+      if (Quantized(c.format)) {
+        QuantizeRow(row, x, c.inputs);
+      } else {
+        PutRow(row, x, c.inputs, c.format);
+      }
     }
     if (c.bias) {
       const std::vector<float> bias = Random(c.outputs, random_, Format::Float32);
@@ -141,10 +248,10 @@ class MatmulFixture {
       for (int64_t panel = 0; panel < panels_; panel += panels_a_call) {
         MatmulArgs args{};
         args.weights = weights_.data();
-        args.panel_bytes = PanelBytes(c_.format, c_.inputs, 0);
+        args.panel_bytes = PanelBytes(c_.format, c_.inputs);
         args.inputs = c_.inputs;
         args.bias = c_.bias ? bias_.data() : nullptr;
-        args.x_row_bytes = RowBytes(c_.format, c_.inputs);
+        args.x_row_bytes = row_bytes_;
         args.x = x_bytes_.data() + row * args.x_row_bytes;
         args.rows = std::min(rows_a_call, c_.rows - row);
         args.out_row_bytes = out_row;
@@ -155,8 +262,10 @@ class MatmulFixture {
         args.panel_end = std::min(panel + panels_a_call, panels_);
         args.tile = tile;
         args.scratch = scratch.data();
-        (c_.format == Format::Float32 ? table.matmul_f32
-                                      : table.matmul_bf16)(args);
+        (c_.format == Format::Float32    ? table.matmul_f32
+         : c_.format == Format::BFloat16 ? table.matmul_bf16
+         : c_.format == Format::Int8     ? table.matmul_int8
+                                         : table.matmul_int4)(args);
       }
     }
     std::vector<float> result;
@@ -225,7 +334,9 @@ class MatmulFixture {
   int columns_;
   std::vector<float> w_, x_;
   Aligned<float> bias_;
-  Aligned<std::byte> weights_, x_bytes_;
+  Aligned<std::byte> weights_;
+  uint64_t row_bytes_;
+  Aligned<std::byte> x_bytes_;
   std::vector<float> before_;
 };
 
@@ -257,9 +368,19 @@ TEST_CASE("matmul is right for every shape, format, epilogue and tile") {
        Format::BFloat16},
       {64, 515, 128, Format::BFloat16, Epilogue::SiluGate, false,
        Format::BFloat16},
+      {16, 1, 1, Format::Int8, Epilogue::None, false, Format::Float32},
+      {1, 7, 3, Format::Int8, Epilogue::None, true, Format::Float32},
+      {50, 97, 5, Format::Int8, Epilogue::Add, true, Format::Float32},
+      {96, 172, 8, Format::Int8, Epilogue::SiluGate, true, Format::Float32},
+      {130, 1100, 29, Format::Int8, Epilogue::None, false, Format::BFloat16},
+      {16, 1, 1, Format::Int4, Epilogue::None, false, Format::Float32},
+      {1, 7, 3, Format::Int4, Epilogue::None, true, Format::Float32},
+      {50, 97, 5, Format::Int4, Epilogue::Add, true, Format::Float32},
+      {96, 172, 8, Format::Int4, Epilogue::SiluGate, true, Format::Float32},
+      {130, 1100, 29, Format::Int4, Epilogue::None, false, Format::BFloat16},
   };
   for (const KernelTable* table : UsableTables()) {
-    CAPTURE(table->isa);
+    CAPTURE(std::string(table->isa));
     unsigned seed = 0;
     for (const MatmulCase& c : cases) {
       CAPTURE(c.outputs);
@@ -287,7 +408,7 @@ TEST_CASE("matmul is right for every shape, format, epilogue and tile") {
 TEST_CASE("rms_norm is right and pads with zeros") {
   std::mt19937 random(1);
   for (const KernelTable* table : UsableTables()) {
-    CAPTURE(table->isa);
+    CAPTURE(std::string(table->isa));
     for (const int columns : {1, 15, 16, 60, 64, 2048}) {
       for (const Format format : {Format::Float32, Format::BFloat16}) {
         const std::vector<float> x =
@@ -319,15 +440,134 @@ TEST_CASE("rms_norm is right and pads with zeros") {
   }
 }
 
+TEST_CASE("rows are quantized by the plain rule, whole or in parts") {
+  std::mt19937 random(3);
+  for (const KernelTable* table : UsableTables()) {
+    CAPTURE(std::string(table->isa));
+    for (const int columns : {1, 31, 32, 33, 64, 100, 500}) {
+      CAPTURE(columns);
+      std::vector<float> x = Random(columns, random, Format::Float32, 3.0f);
+      if (columns > 64) std::fill_n(x.begin() + 32, 32, 0.0f);
+      Aligned<float> in(AlignUp(columns, kPanel));
+      std::fill_n(in.data(), in.size(), NAN);  // padding must not matter
+      std::copy(x.begin(), x.end(), in.data());
+      const uint64_t bytes = RowBytes(Format::Int8, columns);
+      Aligned<std::byte> want(bytes), whole(bytes), parts(bytes);
+      QuantizeRow(want.data(), x.data(), columns);
+      const int pairs = (columns + 63) / 64;
+      table->quantize(in.data(), columns, 0, pairs, whole.data());
+      for (int pair = pairs - 1; pair >= 0; --pair) {
+        table->quantize(in.data(), columns, pair, pair + 1, parts.data());
+      }
+      REQUIRE(std::memcmp(whole.data(), want.data(), bytes) == 0);
+      REQUIRE(std::memcmp(parts.data(), want.data(), bytes) == 0);
+
+      // A norm's row is quantized as its float32 row would be.
+      Aligned<float> weight(in.size()), normed(in.size());
+      const std::vector<float> w = Random(columns, random, Format::Float32);
+      std::copy(w.begin(), w.end(), weight.data());
+      table->rms_norm(in.data(), weight.data(), columns, 1e-5f,
+                      reinterpret_cast<std::byte*>(normed.data()),
+                      normed.size() * sizeof(float), Format::Float32);
+      table->quantize(normed.data(), columns, 0, pairs, want.data());
+      table->rms_norm(in.data(), weight.data(), columns, 1e-5f, whole.data(),
+                      bytes, Format::Int8);
+      REQUIRE(std::memcmp(whole.data(), want.data(),
+                          pairs * sizeof(Int8Pair)) == 0);
+    }
+  }
+}
+
+TEST_CASE("weights are packed close, and alike by every instruction set") {
+  std::mt19937 random(4);
+  for (const int inputs : {1, 31, 64, 200, 515}) {
+    CAPTURE(inputs);
+    std::vector<float> w =
+        Random(size_t(kPanel) * inputs, random, Format::Float32, 0.02f);
+    if (inputs > 100) {  // an outlier, a group of zeros, tiny values
+      w[40] = 3.0f;
+      std::fill_n(w.begin() + 2 * inputs, 32, 0.0f);
+      for (int k = 0; k < 64; ++k) w[5 * inputs + k] *= 1e-5f;
+    }
+    for (const Format format : {Format::Int8, Format::Int4}) {
+      CAPTURE(std::string(FormatName(format)));
+      const uint64_t bytes = PanelBytes(format, inputs);
+      std::vector<std::byte> first;
+      for (const KernelTable* table : UsableTables()) {
+        CAPTURE(std::string(table->isa));
+        Aligned<std::byte> packed(bytes);
+        (format == Format::Int8 ? table->pack_int8 : table->pack_int4)(
+            w.data(), inputs, packed.data());
+        const std::vector<std::byte> got(packed.data(), packed.data() + bytes);
+        if (first.empty()) first = got;
+        REQUIRE(got == first);
+      }
+      Aligned<std::byte> packed(bytes);
+      std::copy(first.begin(), first.end(), packed.data());
+      for (int n = 0; n < kPanel; ++n) {
+        for (int begin = 0; begin < inputs; begin += 32) {
+          const int end = std::min(begin + 32, inputs);
+          float largest = 0;
+          for (int k = begin; k < end; ++k) {
+            const float x = w[size_t(n) * inputs + k];
+            if (std::abs(x) > std::abs(largest)) largest = x;
+          }
+          double error = 0, plain = 0, squares = 0;
+          for (int k = begin; k < end; ++k) {
+            const float x = w[size_t(n) * inputs + k];
+            squares += double(x) * x;
+            const float got =
+                Dequantized(packed.data(), inputs, format, n, k);
+            error += (double(got) - x) * (double(got) - x);
+            // The largest magnitude on -8, as the simplest 4-bit formats do.
+            const float scale = largest / -8;
+            const float q =
+                scale == 0 ? 0.0f
+                           : std::clamp(std::nearbyint(x / scale), -8.0f, 7.0f);
+            plain += (double(scale) * q - x) * (double(scale) * q - x);
+            if (format == Format::Int8) {
+              // Half a step, and the rounding of the scale to float16: to 2^-11
+              // of it, or by 2^-25 where it is subnormal.
+              REQUIRE(std::abs(got - x) <=
+                      std::abs(largest) * (0.5 / 127 + 1.0 / 2048) +
+                          127 * std::ldexp(1.0, -25));
+            }
+          }
+          if (format == Format::Int4) {
+            // As above for the rounding of the scale.
+            REQUIRE(error <= plain * 1.002 + squares * std::ldexp(1.0, -22) +
+                                 (end - begin) * 64 * std::ldexp(1.0, -50));
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("embedding reads a row of the packed matrix back") {
   std::mt19937 random(2);
   for (const KernelTable* table : UsableTables()) {
+    for (const Format format : {Format::Int8, Format::Int4}) {
+      const int vocabulary = 37, inputs = 100;
+      std::vector<float> w(size_t(vocabulary) * inputs);
+      Aligned<std::byte> packed(Panels(vocabulary) *
+                                PanelBytes(format, inputs));
+      PackRandom(random, vocabulary, inputs, format, packed.data(), &w);
+      for (const int token : {0, 1, 15, 16, 36}) {
+        std::vector<float> out(inputs);
+        (format == Format::Int8 ? table->embed_int8 : table->embed_int4)(
+            packed.data(), inputs, token, out.data());
+        REQUIRE(out == std::vector<float>(
+                           w.begin() + token * inputs,
+                           w.begin() + (token + 1) * inputs));
+      }
+    }
     for (const Format format : {Format::Float32, Format::BFloat16}) {
       const int vocabulary = 37, inputs = 21;
       const std::vector<float> w =
           Random(size_t(vocabulary) * inputs, random, format);
       Aligned<std::byte> packed(Panels(vocabulary) *
-                                PanelBytes(format, inputs, 0));
+                                PanelBytes(format, inputs));
       Pack(w, vocabulary, inputs, format, packed.data());
       for (const int token : {0, 1, 15, 16, 36}) {
         std::vector<float> out(inputs);
@@ -441,7 +681,9 @@ class AttentionFixture {
 
   void Expect(const std::vector<float>& got, int begin, int end) const {
     const int group = s_.num_heads / s_.num_kv_heads;
-    const double element = s_.format == Format::Float32 ? 1e-6 : 1.0 / 256;
+    const double element = s_.format == Format::Float32    ? 1e-6
+                           : s_.format == Format::BFloat16 ? 1.0 / 256
+                                                           : 1.0 / 127;
     for (int p = begin; p < end; ++p) {
       for (int head = 0; head < s_.num_heads; ++head) {
         const std::vector<double> q = Head(p, head);
@@ -469,9 +711,11 @@ class AttentionFixture {
             magnitude += scores[key - first] / sum * std::abs(v);
           }
           // Keys and values are rounded to the cache's format; a score moves by
-          // about |q||k| of that, which the softmax passes on.
+          // about |q||k| of that, which the softmax passes on. An int8 value is
+          // rounded to a part of its head's largest, here about 4.
           const double bound =
-              magnitude * element * 8 * std::sqrt(double(s_.head_dim)) + 1e-6;
+              element * (magnitude * 8 * std::sqrt(double(s_.head_dim)) + 2) +
+              1e-6;
           REQUIRE(std::abs(got[size_t(p - begin) * q_columns_ +
                                head * s_.head_dim + i] -
                            want) <= bound);
@@ -529,9 +773,12 @@ TEST_CASE("attention is exact softmax for every window, partition and block") {
       {4, 2, 16, 48, 131, 8, 32, Format::Float32, false},
       {7, 1, 128, 64, 130, 0, 128, Format::BFloat16, true},
       {8, 4, 8, 16, 100, 20, 1 << 20, Format::BFloat16, false},
+      {7, 1, 128, 64, 130, 0, 128, Format::Int8, true},
+      {8, 4, 10, 16, 100, 20, 1 << 20, Format::Int8, false},
+      {4, 1, 64, 64, 140, 33, 64, Format::Int8, false},
   };
   for (const KernelTable* table : UsableTables()) {
-    CAPTURE(table->isa);
+    CAPTURE(std::string(table->isa));
     unsigned seed = 10;
     for (const AttentionFixture::Shape& shape : shapes) {
       CAPTURE(shape.head_dim);

@@ -1,0 +1,429 @@
+// RoPE, the KV cache and attention over it.
+#pragma once
+
+#include "kernels/generic_math.h"
+
+namespace rbln {
+namespace {
+
+// Where 16 positions of one slice lie.
+RBLN_INLINE int64_t GroupOffset(const KvLayout& kv, const int32_t* blocks,
+                                int layer, int kv_head, int position) {
+  const int block = position / kv.block_size;
+  const int group = position % kv.block_size / 16;
+  return static_cast<int64_t>(blocks[block]) *
+             static_cast<int64_t>(kv.block_bytes) +
+         (static_cast<int64_t>(layer) * kv.num_kv_heads + kv_head) *
+             static_cast<int64_t>(kv.slice_bytes) +
+         group * static_cast<int64_t>(kv.group_bytes);
+}
+RBLN_INLINE int PaddedHead(const KvLayout& kv) {
+  return (kv.head_dim + 15) / 16 * 16;
+}
+
+// Norms one head and rotates it: (a, b) -> (a cos - b sin, b cos + a sin) for
+// the halves a and b of the head, as Hugging Face's rotate_half does.
+RBLN_INLINE void NormAndRotate(float* head, int head_dim, const float* norm,
+                               float epsilon, const float* rotary) {
+  if (norm != nullptr) {
+    // Heads need not be aligned or padded: the squares are gathered singly into
+    // the lanes that InverseRms would give them.
+    float lanes[16] = {};
+    for (int i = 0; i < head_dim; ++i) {
+      lanes[i % 16] += head[i] * head[i];
+    }
+    const float mean = Sum(Load(lanes)) / static_cast<float>(head_dim);
+    const float scale = 1.0f / __builtin_sqrtf(mean + epsilon);
+    for (int i = 0; i < head_dim; ++i) head[i] = head[i] * scale * norm[i];
+  }
+  const int half = head_dim / 2;
+  for (int i = 0; i < half; ++i) {
+    const float a = head[i];
+    const float b = head[i + half];
+    head[i] = a * rotary[i] - b * rotary[half + i];
+    head[i + half] = b * rotary[i] + a * rotary[half + i];
+  }
+}
+
+// The elements of the KV cache, a group of 16 positions at a time.
+struct KvF32 {
+  static constexpr bool kScaled = false;
+  RBLN_INLINE V LoadKv(const std::byte* p, int64_t element) {
+    return Load(reinterpret_cast<const float*>(p) + element);
+  }
+};
+struct KvBf16 {
+  static constexpr bool kScaled = false;
+  RBLN_INLINE V LoadKv(const std::byte* p, int64_t element) {
+    return LoadBf16(reinterpret_cast<const uint16_t*>(p) + element);
+  }
+};
+struct KvInt8 {
+  static constexpr bool kScaled = true;
+  RBLN_INLINE V LoadKv(const std::byte* p, int64_t element) {
+    return LoadInt8(reinterpret_cast<const int8_t*>(p) + element);
+  }
+  // K's of the positions, then V's.
+  RBLN_INLINE float* Scales(std::byte* group, int dim, int padded) {
+    return reinterpret_cast<float*>(group + 16 * (dim + padded));
+  }
+  RBLN_INLINE V LoadScales(const std::byte* group, int dim, int padded,
+                           int which) {
+    return Load(reinterpret_cast<const float*>(group + 16 * (dim + padded)) +
+                16 * which);
+  }
+};
+
+// One head of one position, as int8 values `stride` apart. Returns the scale.
+RBLN_INLINE float QuantizeHead(const float* x, int dim, int8_t* out,
+                               int stride) {
+  float largest = 0.0f;
+  for (int i = 0; i < dim; ++i) {
+    const float magnitude = __builtin_fabsf(x[i]);
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  const float inverse = largest > 1e-30f ? 127.0f / largest : 0.0f;
+  for (int i = 0; i < dim; ++i) {
+    out[static_cast<int64_t>(i) * stride] =
+        static_cast<int8_t>(__builtin_rintf(x[i] * inverse));
+  }
+  return inverse > 0.0f ? largest / 127.0f : 0.0f;
+}
+
+void RopeKv(const RopeKvArgs& args, int begin, int end) {
+  const KvLayout& kv = args.kv;
+  const int group = args.num_heads / kv.num_kv_heads;
+  const int dim = kv.head_dim;
+  const int padded = PaddedHead(kv);
+  const int lane = args.position % 16;
+  float* q = args.qkv;
+  float* k = q + static_cast<int64_t>(args.num_heads) * dim;
+  float* v = k + static_cast<int64_t>(kv.num_kv_heads) * dim;
+  for (int head = begin; head < end; ++head) {
+    for (int i = 0; i < group; ++i) {
+      NormAndRotate(q + static_cast<int64_t>(head * group + i) * dim, dim,
+                    args.q_norm, args.epsilon, args.rotary);
+    }
+    float* k_head = k + static_cast<int64_t>(head) * dim;
+    const float* v_head = v + static_cast<int64_t>(head) * dim;
+    NormAndRotate(k_head, dim, args.k_norm, args.epsilon, args.rotary);
+    std::byte* at = args.cache + GroupOffset(kv, args.blocks, args.layer, head,
+                                             args.position);
+    if (kv.format == kFloat32) {
+      float* k_out = reinterpret_cast<float*>(at) + lane;
+      float* v_out = reinterpret_cast<float*>(at) + dim * 16 + lane * padded;
+      for (int i = 0; i < dim; ++i) k_out[i * 16] = k_head[i];
+      for (int i = 0; i < dim; ++i) v_out[i] = v_head[i];
+    } else if (kv.format == kInt8) {
+      int8_t* values = reinterpret_cast<int8_t*>(at);
+      float* scales = KvInt8::Scales(at, dim, padded);
+      scales[lane] = QuantizeHead(k_head, dim, values + lane, 16);
+      scales[16 + lane] =
+          QuantizeHead(v_head, dim, values + dim * 16 + lane * padded, 1);
+    } else {
+      uint16_t* k_out = reinterpret_cast<uint16_t*>(at) + lane;
+      uint16_t* v_out =
+          reinterpret_cast<uint16_t*>(at) + dim * 16 + lane * padded;
+      for (int i = 0; i < dim; ++i) k_out[i * 16] = ToBf16(k_head[i]);
+      for (int i = 0; i < dim; ++i) v_out[i] = ToBf16(v_head[i]);
+    }
+  }
+}
+
+// Queries that share each load of K or V.
+constexpr int kQueryBlock = 4;
+constexpr int kTileGroups = kKeyTile / 16;
+constexpr float kMinusInfinity = -__builtin_huge_valf();
+
+// The softmax of one query so far, over the keys seen: the largest score, the
+// sum of e^(score - largest), and with it the weighted sum of V (apart).
+struct Running {
+  float largest;
+  float sum;
+};
+
+// Scratch of one call, all for `queries` queries.
+struct AttentionState {
+  float* partial;    // (queries, padded head): of this partition
+  float* total;      // (queries, padded head): of the partitions before
+  float* scores;     // (queries, kKeyTile)
+  Running* running;  // of this partition
+  Running* combined;
+};
+
+// scores[query][key] = q . k * scale, for one tile of keys.
+template <typename Kv, int kQueries>
+RBLN_INLINE void ScoreTile(const float* const* q, const std::byte* const* groups,
+                           int dim, int padded, float scale, float* scores) {
+  V acc[kQueries][kTileGroups];
+  Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
+    Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
+      acc[i.value][g.value] = Zero();
+    });
+  });
+  for (int d = 0; d < dim; ++d) {
+    V k[kTileGroups];
+    Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
+      k[g.value] = Kv::LoadKv(groups[g.value], d * 16);
+    });
+    Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
+      const V x = Broadcast(q[i.value][d]);
+      Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
+        acc[i.value][g.value] = Fma(x, k[g.value], acc[i.value][g.value]);
+      });
+    });
+  }
+  Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
+    V factor = Broadcast(scale);
+    if constexpr (Kv::kScaled) {
+      factor = Mul(factor, Kv::LoadScales(groups[g.value], dim, padded, 0));
+    }
+    Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
+      Store(scores + i.value * kKeyTile + g.value * 16,
+            Mul(acc[i.value][g.value], factor));
+    });
+  });
+}
+
+// Turns one query's scores into weights over keys [begin, end) of the tile,
+// times the scales of V where it has such, and moves its running softmax on.
+// Returns the factor for what was summed before.
+template <typename Kv>
+RBLN_INLINE float SoftmaxTile(const std::byte* const* groups, int dim,
+                              int padded, float* scores, int begin, int end,
+                              Running* running) {
+  const V nothing = Broadcast(kMinusInfinity);
+  V score[kTileGroups];
+  Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
+    score[g.value] = KeepLanes(Load(scores + g.value * 16),
+                               begin - g.value * 16, end - g.value * 16,
+                               nothing);
+  });
+  const float highest = Largest(
+      Max(Max(score[0], score[1]), Max(score[2], score[3])));
+  if (!(highest > kMinusInfinity)) {  // no key of this tile is seen
+    memset(scores, 0, kKeyTile * sizeof(float));
+    return 1.0f;
+  }
+  const float largest = highest > running->largest ? highest : running->largest;
+  const V shift = Broadcast(largest);
+  V weight[kTileGroups];
+  Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
+    weight[g.value] = Exp(Sub(score[g.value], shift));
+    V scaled = weight[g.value];
+    if constexpr (Kv::kScaled) {
+      scaled = Mul(scaled, Kv::LoadScales(groups[g.value], dim, padded, 1));
+    }
+    Store(scores + g.value * 16, scaled);
+  });
+  const float sum = Sum(
+      Add(Add(weight[0], weight[1]), Add(weight[2], weight[3])));
+  const float factor = ExpOne(running->largest - largest);
+  running->sum = running->sum * factor + sum;
+  running->largest = largest;
+  return factor;
+}
+
+// out[query] = out[query] * factor[query] + weights x V, 64 columns at a time.
+template <typename Kv, int kQueries, int kColumns>
+RBLN_INLINE void WeighColumns(const float* scores,
+                              const std::byte* const* groups, int dim,
+                              int padded, int column, int begin, int end,
+                              const float* factor, float* out) {
+  constexpr int kVectors = kColumns / 16;
+  V acc[kQueries][kVectors];
+  Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
+    const V f = Broadcast(factor[i.value]);
+    Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
+      acc[i.value][c.value] =
+          Mul(Load(out + i.value * padded + column + c.value * 16), f);
+    });
+  });
+  for (int key = begin; key < end; ++key) {
+    const std::byte* group = groups[key / 16];
+    const int64_t first = dim * 16 + key % 16 * padded + column;
+    V v[kVectors];
+    Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
+      v[c.value] = Kv::LoadKv(group, first + c.value * 16);
+    });
+    Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
+      const V p = Broadcast(scores[i.value * kKeyTile + key]);
+      Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
+        acc[i.value][c.value] = Fma(p, v[c.value], acc[i.value][c.value]);
+      });
+    });
+  }
+  Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
+    Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
+      Store(out + i.value * padded + column + c.value * 16,
+            acc[i.value][c.value]);
+    });
+  });
+}
+
+template <typename Kv, int kQueries>
+void AttendTile(const AttentionArgs& args, const AttentionState& state,
+                const float* const* q, const int* starts, const int* ends,
+                const std::byte* const* groups, int query, int tile) {
+  const int dim = args.kv.head_dim;
+  const int padded = PaddedHead(args.kv);
+  float* scores = state.scores + query * kKeyTile;
+  ScoreTile<Kv, kQueries>(q, groups, dim, padded, args.scale, scores);
+  float factor[kQueries];
+  int first = kKeyTile;
+  int last = 0;
+  for (int i = 0; i < kQueries; ++i) {
+    const int begin = starts[i] - tile;
+    const int end = ends[i] - tile;
+    factor[i] = SoftmaxTile<Kv>(groups, dim, padded, scores + i * kKeyTile,
+                                begin, end, &state.running[query + i]);
+    if (end <= 0 || begin >= kKeyTile || begin >= end) continue;
+    first = begin < first ? (begin < 0 ? 0 : begin) : first;
+    last = end > last ? (end > kKeyTile ? kKeyTile : end) : last;
+  }
+  float* out = state.partial + static_cast<int64_t>(query) * padded;
+  int column = 0;
+  for (; column + 64 <= padded; column += 64) {
+    WeighColumns<Kv, kQueries, 64>(scores, groups, dim, padded, column, first,
+                                   last, factor, out);
+  }
+  for (; column < padded; column += 16) {
+    WeighColumns<Kv, kQueries, 16>(scores, groups, dim, padded, column, first,
+                                   last, factor, out);
+  }
+}
+
+// Adds a partition's softmax to those before it.
+RBLN_INLINE void Combine(const AttentionState& state, int query, int padded) {
+  Running& total = state.combined[query];
+  const Running& part = state.running[query];
+  if (!(part.largest > kMinusInfinity)) return;
+  const float largest =
+      part.largest > total.largest ? part.largest : total.largest;
+  const float keep = ExpOne(total.largest - largest);
+  const float add = ExpOne(part.largest - largest);
+  total.sum = total.sum * keep + part.sum * add;
+  total.largest = largest;
+  float* out = state.total + static_cast<int64_t>(query) * padded;
+  const float* from = state.partial + static_cast<int64_t>(query) * padded;
+  for (int i = 0; i < padded; i += 16) {
+    Store(out + i, Fma(Load(from + i), Broadcast(add),
+                       Mul(Load(out + i), Broadcast(keep))));
+  }
+}
+
+template <typename Kv>
+void AttendRows(const AttentionArgs& args) {
+  const KvLayout& kv = args.kv;
+  const int dim = kv.head_dim;
+  const int padded = PaddedHead(kv);
+  const int group = args.num_heads / kv.num_kv_heads;
+  const int queries = args.rows * group;
+
+  AttentionState state;
+  state.partial = args.scratch;
+  state.total = state.partial + static_cast<int64_t>(queries) * padded;
+  state.scores = state.total + static_cast<int64_t>(queries) * padded;
+  state.running =
+      reinterpret_cast<Running*>(state.scores + queries * kKeyTile);
+  state.combined = state.running + queries;
+  memset(state.total, 0, sizeof(float) * queries * padded);
+  for (int i = 0; i < queries; ++i) state.combined[i] = {kMinusInfinity, 0.0f};
+
+  const auto start = [&args](int row) __attribute__((always_inline)) {
+    const int from = args.positions[row] + 1 - args.window;
+    return args.window == 0 || from < 0 ? 0 : from;
+  };
+  const int first_key = start(0);
+  const int last_key = args.positions[args.rows - 1] + 1;  // one past
+
+  for (int partition = first_key / args.partition_len * args.partition_len;
+       partition < last_key; partition += args.partition_len) {
+    const int partition_end = partition + args.partition_len < last_key
+                                  ? partition + args.partition_len
+                                  : last_key;
+    memset(state.partial, 0, sizeof(float) * queries * padded);
+    for (int i = 0; i < queries; ++i) state.running[i] = {kMinusInfinity, 0.0f};
+    // Tiles begin at absolute multiples; a partition need not.
+    const int from = first_key > partition ? first_key : partition;
+    for (int tile = from / kKeyTile * kKeyTile; tile < partition_end;
+         tile += kKeyTile) {
+      const std::byte* groups[kTileGroups];
+      for (int g = 0; g < kTileGroups; ++g) {
+        // Groups past the last key are not there; any will do, they are masked.
+        const int position =
+            tile + g * 16 < partition_end ? tile + g * 16 : tile;
+        groups[g] = args.cache + GroupOffset(kv, args.blocks, args.layer,
+                                             args.kv_head, position);
+      }
+      for (int query = 0; query < queries; query += kQueryBlock) {
+        const float* q[kQueryBlock];
+        int starts[kQueryBlock];
+        int ends[kQueryBlock];
+        const int count =
+            queries - query < kQueryBlock ? queries - query : kQueryBlock;
+        bool any = false;
+        for (int i = 0; i < count; ++i) {
+          const int row = (query + i) / group;
+          const int head = args.kv_head * group + (query + i) % group;
+          q[i] = reinterpret_cast<const float*>(args.q +
+                                                row * args.q_row_bytes) +
+                 static_cast<int64_t>(head) * dim;
+          starts[i] = start(row) > partition ? start(row) : partition;
+          ends[i] = args.positions[row] + 1 < partition_end
+                        ? args.positions[row] + 1
+                        : partition_end;
+          any |= starts[i] < tile + kKeyTile && ends[i] > tile;
+        }
+        if (!any) continue;
+        switch (count) {
+          case 4:
+            AttendTile<Kv, 4>(args, state, q, starts, ends, groups, query,
+                              tile);
+            break;
+          case 3:
+            AttendTile<Kv, 3>(args, state, q, starts, ends, groups, query,
+                              tile);
+            break;
+          case 2:
+            AttendTile<Kv, 2>(args, state, q, starts, ends, groups, query,
+                              tile);
+            break;
+          default:
+            AttendTile<Kv, 1>(args, state, q, starts, ends, groups, query,
+                              tile);
+        }
+      }
+    }
+    for (int query = 0; query < queries; ++query) Combine(state, query, padded);
+  }
+
+  for (int query = 0; query < queries; ++query) {
+    const int row = query / group;
+    const int64_t column =
+        static_cast<int64_t>(args.kv_head * group + query % group) * dim;
+    const float inverse = 1.0f / state.combined[query].sum;
+    const float* from = state.total + static_cast<int64_t>(query) * padded;
+    std::byte* out = args.out + row * args.out_row_bytes;
+    if (args.out_format == kFloat32) {
+      float* at = reinterpret_cast<float*>(out) + column;
+      for (int i = 0; i < dim; ++i) at[i] = from[i] * inverse;
+    } else {
+      uint16_t* at = reinterpret_cast<uint16_t*>(out) + column;
+      for (int i = 0; i < dim; ++i) at[i] = ToBf16(from[i] * inverse);
+    }
+  }
+}
+
+void Attention(const AttentionArgs& args) {
+  if (args.kv.format == kFloat32) {
+    AttendRows<KvF32>(args);
+  } else if (args.kv.format == kInt8) {
+    AttendRows<KvInt8>(args);
+  } else {
+    AttendRows<KvBf16>(args);
+  }
+}
+
+}  // namespace
+}  // namespace rbln

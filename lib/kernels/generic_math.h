@@ -1,0 +1,73 @@
+// What the kernels share: unrolling, e^x, storing columns.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels/table.h"
+
+namespace rbln {
+namespace {
+
+// Calls f with Index<0> .. Index<N - 1>: indices that are constants before
+// registers are allotted, so that arrays of accumulators stay in registers
+// (GCC 12 spills them where a loop is unrolled late).
+template <int I>
+struct Index {
+  static constexpr int value = I;
+};
+template <int I, int N, typename F>
+RBLN_INLINE constexpr void UnrollFrom(F&& f) {
+  if constexpr (I < N) {
+    f(Index<I>{});
+    UnrollFrom<I + 1, N>(f);
+  }
+}
+template <int N, typename F>
+RBLN_INLINE constexpr void Unroll(F&& f) {
+  UnrollFrom<0, N>(f);
+}
+
+// e^x to about one unit in the last place; 0 below -87.
+// The polynomial is that of Cephes' expf (Moshier, netlib.org/cephes).
+RBLN_INLINE V Exp(V x) {
+  const V lowest = Broadcast(-87.0f);
+  const V clamped = Min(Max(x, lowest), Broadcast(88.0f));
+  const V n = Round(Mul(clamped, Broadcast(1.44269504088896341f)));
+  // ln 2 in two parts, the first with few bits so that n times it is exact.
+  V r = Fma(n, Broadcast(-0.693359375f), clamped);
+  r = Fma(n, Broadcast(2.12194440e-4f), r);
+  V p = Broadcast(1.9875691500e-4f);
+  p = Fma(p, r, Broadcast(1.3981999507e-3f));
+  p = Fma(p, r, Broadcast(8.3334519073e-3f));
+  p = Fma(p, r, Broadcast(4.1665795894e-2f));
+  p = Fma(p, r, Broadcast(1.6666665459e-1f));
+  p = Fma(p, r, Broadcast(5.0000001201e-1f));
+  p = Add(Fma(Mul(r, r), p, r), Broadcast(1.0f));
+  return SelectLess(x, lowest, Zero(), Mul(p, PowerOfTwo(n)));
+}
+RBLN_INLINE float ExpOne(float x) {
+  float lanes[16];
+  Store(lanes, Exp(Broadcast(x)));
+  return lanes[0];
+}
+
+// x * sigmoid(x)
+RBLN_INLINE V Silu(V x) {
+  const V one = Broadcast(1.0f);
+  return Div(x, Add(one, Exp(Sub(Zero(), x))));
+}
+
+// Stores columns [column, column + 16) of a row.
+RBLN_INLINE void StoreColumns(std::byte* row, int64_t column, Format format,
+                              V v) {
+  if (format == kFloat32) {
+    Store(reinterpret_cast<float*>(row) + column, v);
+  } else {
+    StoreBf16(reinterpret_cast<uint16_t*>(row) + column, v);
+  }
+}
+
+}  // namespace
+}  // namespace rbln
