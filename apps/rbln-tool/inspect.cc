@@ -82,11 +82,39 @@ OrderedJson ProgramJson(const ProgramT& program) {
       entry["tile"] = {{"rows", op->tile_rows},
                        {"panels", op->tile_panels},
                        {"inputs", op->tile_inputs}};
+      for (const auto& tile : op->measured) {
+        entry["measured"].push_back(
+            {{"tile", tile->kernel}, {"microseconds", tile->microseconds}});
+      }
     }
     if (op->window > 0) entry["window"] = op->window;
     json["ops"].push_back(std::move(entry));
   }
   return json;
+}
+
+// The tiles that were measured, once for each kind of matmul.
+void PrintMeasured(const ProgramT& program) {
+  std::map<std::string, const OpT*> kinds;
+  for (const auto& op : program.ops) {
+    if (op->measured.empty()) continue;
+    const WeightT& weight = *program.weights[op->weight];
+    kinds.emplace(fmt::format("{} of {} inputs{}", op->kernel, weight.inputs,
+                              op->epilogue == Epilogue::SiluGate
+                                  ? ", then SiluGate"
+                                  : ""),
+                  op.get());
+  }
+  if (!kinds.empty()) {
+    fmt::print("\ntiles (rows x panels, inputs) measured, the one taken first, "
+               "in microseconds:\n");
+  }
+  for (const auto& [kind, op] : kinds) {
+    fmt::print("  {}\n", kind);
+    for (const auto& tile : op->measured) {
+      fmt::print("    {:<20} {:>10.1f}\n", tile->kernel, tile->microseconds);
+    }
+  }
 }
 
 void PrintProgram(const std::string& path, const ProgramT& program) {
@@ -113,6 +141,7 @@ void PrintProgram(const std::string& path, const ProgramT& program) {
                fmt::format("{} x {}", out.rows, out.columns),
                FormatName(out.format), kernel);
   }
+  PrintMeasured(program);
   fmt::print("\narena {}, {} values:\n", Bytes(program.arena_bytes),
              program.values.size());
   std::vector<const ValueT*> values;

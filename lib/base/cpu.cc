@@ -118,6 +118,18 @@ CpuGrant GrantedCpus() {
   return {allowed, fmt::format("{} cores", allowed)};
 }
 
+std::string CpuModel() {
+  std::ifstream in("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(in, line)) {
+    const size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) {
+      return line.substr(colon + 2);
+    }
+  }
+  return "";
+}
+
 MemoryGrant AvailableMemory() {
   MemoryGrant grant{std::numeric_limits<uint64_t>::max(), "no limit known"};
   std::ifstream in("/proc/meminfo");

@@ -21,6 +21,9 @@ CpuGrant GrantedCpus();
 // The CPUs of this process's affinity mask, ascending.
 std::vector<int> AllowedCpus();
 
+// The processor's name, as the kernel gives it; empty where it gives none.
+std::string CpuModel();
+
 struct MemoryGrant {
   uint64_t bytes = 0;  // that can be taken now without paging
   std::string reason;  // "cgroup limit", "available on this machine"

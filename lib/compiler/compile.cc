@@ -254,6 +254,14 @@ CompileReport Compile(const Checkpoint& checkpoint,
   lower.partition_len = options.kvcache_partition_len > 0
                             ? options.kvcache_partition_len
                             : options.max_seq_len;
+  // A target that was named is compiled for by the record, alike everywhere;
+  // for this machine, its kernels are measured.
+  std::optional<Tuner> tuner;
+  if (options.target == "native") {
+    tuner.emplace(NativeKernels(), threads, PackedBytes(graph),
+                  Tuner::DefaultPath());
+    lower.tuner = &*tuner;
+  }
   const auto add_program = [&](const std::string& name, int rows) {
     lower.rows = rows;
     lower.logits_rows = rows;
@@ -263,6 +271,7 @@ CompileReport Compile(const Checkpoint& checkpoint,
   for (const int size : options.decoder_batch_sizes) {
     add_program(fmt::format("decoder_batch_{}.rbln", size), size);
   }
+  if (tuner) tuner->Save();
   for (const char* name : kCopiedFiles) {
     const std::string path = checkpoint.directory() + "/" + name;
     if (FileExists(path)) small[name] = ReadFile(path, ErrorKind::kUsage);

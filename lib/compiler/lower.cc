@@ -149,8 +149,22 @@ ProgramT LowerGraph(const Graph& graph, const ModelDescription& model,
     if (from.kind == GraphOpKind::kMatmul) {
       const GraphWeight& weight = graph.weights[from.weight];
       const int rows = program.values[op->output]->rows;
-      const MatmulTile tile =
+      MatmulTile tile =
           DefaultTile(options.isa, weight.format, rows, weight.inputs);
+      if (options.tuner != nullptr) {
+        const std::vector<MeasuredTile>& measured = options.tuner->Choose(
+            weight.format, rows, weight.inputs,
+            from.epilogue == Epilogue::SiluGate);
+        tile = measured[0].tile;
+        for (const MeasuredTile& m : measured) {
+          auto candidate = std::make_unique<CandidateT>();
+          candidate->kernel =
+              fmt::format("{}x{}, {} inputs", m.tile.rows, m.tile.panels,
+                          m.tile.inputs);
+          candidate->microseconds = static_cast<float>(m.microseconds);
+          op->measured.push_back(std::move(candidate));
+        }
+      }
       op->kernel = fmt::format("matmul_{}", FormatName(weight.format));
       op->tile_rows = tile.rows;
       op->tile_panels = tile.panels;

@@ -9,6 +9,7 @@
 #include "artifact/program.h"
 #include "artifact/weights.h"
 #include "checkpoint/checkpoint.h"
+#include "compiler/tune.h"
 #include "graph/graph.h"
 
 namespace rbln {
@@ -20,6 +21,7 @@ struct LowerOptions {
   Format kv_format = Format::Float32;
   int kvcache_block_size = 0;
   int partition_len = 0;
+  Tuner* tuner = nullptr;  // null: tiles by the recorded default
 };
 
 // The program of `rows` rows: plans the arena and chooses kernels. `graph` has

@@ -411,7 +411,8 @@ const std::vector<CompileConfig::Key>& CompileConfig::Keys() {
       {"quantization.group_size", "N",
        "Inputs that share a scale; default 32"},
       {"target", "ISA",
-       "native, scalar, avx2 or avx512; default native: this machine's best"},
+       "native (default: this machine's best, its tiles measured), scalar, "
+       "avx2 or avx512 (tiles by the record, the same bytes everywhere)"},
       {"load_format", "NAME",
        "auto, or dummy: reproducible random weights from config.json alone"},
   };

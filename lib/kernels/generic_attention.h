@@ -109,12 +109,12 @@ void RopeKv(const RopeKvArgs& args, int begin, int end) {
     NormAndRotate(k_head, dim, args.k_norm, args.epsilon, args.rotary);
     std::byte* at = args.cache + GroupOffset(kv, args.blocks, args.layer, head,
                                              args.position);
-    if (kv.format == kFloat32) {
+    if (kv.format == kFormatFloat32) {
       float* k_out = reinterpret_cast<float*>(at) + lane;
       float* v_out = reinterpret_cast<float*>(at) + dim * 16 + lane * padded;
       for (int i = 0; i < dim; ++i) k_out[i * 16] = k_head[i];
       for (int i = 0; i < dim; ++i) v_out[i] = v_head[i];
-    } else if (kv.format == kInt8) {
+    } else if (kv.format == kFormatInt8) {
       int8_t* values = reinterpret_cast<int8_t*>(at);
       float* scales = KvInt8::Scales(at, dim, padded);
       scales[lane] = QuantizeHead(k_head, dim, values + lane, 16);
@@ -405,7 +405,7 @@ void AttendRows(const AttentionArgs& args) {
     const float inverse = 1.0f / state.combined[query].sum;
     const float* from = state.total + static_cast<int64_t>(query) * padded;
     std::byte* out = args.out + row * args.out_row_bytes;
-    if (args.out_format == kFloat32) {
+    if (args.out_format == kFormatFloat32) {
       float* at = reinterpret_cast<float*>(out) + column;
       for (int i = 0; i < dim; ++i) at[i] = from[i] * inverse;
     } else {
@@ -416,9 +416,9 @@ void AttendRows(const AttentionArgs& args) {
 }
 
 void Attention(const AttentionArgs& args) {
-  if (args.kv.format == kFloat32) {
+  if (args.kv.format == kFormatFloat32) {
     AttendRows<KvF32>(args);
-  } else if (args.kv.format == kInt8) {
+  } else if (args.kv.format == kFormatInt8) {
     AttendRows<KvInt8>(args);
   } else {
     AttendRows<KvBf16>(args);

@@ -62,7 +62,7 @@ RBLN_INLINE V Silu(V x) {
 // Stores columns [column, column + 16) of a row.
 RBLN_INLINE void StoreColumns(std::byte* row, int64_t column, Format format,
                               V v) {
-  if (format == kFloat32) {
+  if (format == kFormatFloat32) {
     Store(reinterpret_cast<float*>(row) + column, v);
   } else {
     StoreBf16(reinterpret_cast<uint16_t*>(row) + column, v);

@@ -14,14 +14,63 @@ struct Walk {
   const std::byte* x;  // of the first row
   uint64_t x_row_bytes;
   int steps;
+  // Whether the panels come from memory, and not from a cache since another
+  // tile of rows has just read them; and how far the panels of the next tile lie
+  // behind the ends of these.
+  bool prefetch;
+  int64_t next_tile;
 };
 
 // How far ahead of the reading of a panel its lines are asked for: far enough
 // to cover memory's latency at a few streams.
 constexpr int kPrefetchBytes = 2048;
 
+// Asks for the lines of a step of each panel, kPrefetchBytes before their time;
+// towards the end of the panels, for the beginning of those of the next tile,
+// where each is a stream that the machine's own prefetching does not foresee.
+template <int kPanels, int kStepBytes>
+struct Ahead {
+  static constexpr int kSteps = (kPrefetchBytes + kStepBytes - 1) / kStepBytes;
+  int64_t offset = int64_t{kSteps} * kStepBytes;
+
+  RBLN_INLINE_MEMBER void Step(const Walk& walk, int step) {
+    if (!walk.prefetch) return;
+    if (step == walk.steps - kSteps) offset += walk.next_tile;
+    for (int p = 0; p < kPanels; ++p) {
+      const std::byte* at =
+          walk.weights + static_cast<int64_t>(p) * walk.panel_bytes + offset;
+      for (int line = 0; line < kStepBytes; line += 64) Prefetch(at + line);
+    }
+  }
+};
+
+// The rows of an input at one step. Of each four rows one address is held and
+// the others are reached by the stride: left to itself GCC 12 holds an address
+// for each row, runs out of registers and loads them from the stack.
+template <int kRows>
+struct RowPointers {
+  const std::byte* fourth[(kRows + 3) / 4];
+  uint64_t stride;
+  uint64_t triple;
+
+  RBLN_INLINE_MEMBER RowPointers(const std::byte* x, uint64_t row_bytes)
+      : stride(row_bytes), triple(3 * row_bytes) {
+    Unroll<(kRows + 3) / 4>([&](auto i) __attribute__((always_inline)) {
+      fourth[i.value] = x + i.value * 4 * row_bytes;
+      asm("" : "+r"(fourth[i.value]));
+    });
+  }
+  template <int kRow>
+  RBLN_INLINE_MEMBER const std::byte* At(Index<kRow>) const {
+    const std::byte* base = fourth[kRow / 4];
+    if constexpr (kRow % 4 == 3) return base + triple;
+    return base + kRow % 4 * stride;
+  }
+};
+
 // How one weight format is walked: kStep inputs at a time, `Accumulate` adding
-// to the sums of kRows by kPanels; kMaxRows<kPanels> is what registers hold.
+// to the sums of kRows by kPanels, kMaxTilePanels * 16 apart;
+// kMaxRows<kPanels> is what registers hold.
 template <typename P>
 struct FloatPanels {
   template <int kPanels>
@@ -30,17 +79,24 @@ struct FloatPanels {
                                       : kMaxTileRows;
 
   template <int kRows, int kPanels>
-  RBLN_INLINE void Accumulate(Walk walk, V (&acc)[kRows][kPanels]) {
+  RBLN_INLINE void Accumulate(Walk walk, float* sums) {
+    V acc[kRows][kPanels];
+    Unroll<kRows>([&](auto r) __attribute__((always_inline)) {
+      Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
+        acc[r.value][p.value] =
+            Load(sums + (r.value * kMaxTilePanels + p.value) * 16);
+      });
+    });
+    Ahead<kPanels, P::kStepBytes> ahead;
     for (int step = 0; step < walk.steps; ++step) {
+      ahead.Step(walk, step);
+      const RowPointers<kRows> rows(walk.x, walk.x_row_bytes);
       typename P::W w[kPanels];
       Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
-        const std::byte* at = walk.weights + p.value * walk.panel_bytes;
-        w[p.value] = P::LoadWeights(at);
-        if constexpr (kRows < 12) Prefetch(at + kPrefetchBytes);
+        w[p.value] = P::LoadWeights(walk.weights + p.value * walk.panel_bytes);
       });
       Unroll<kRows>([&](auto r) __attribute__((always_inline)) {
-        const typename P::X input =
-            P::LoadInput(walk.x + r.value * walk.x_row_bytes);
+        const typename P::X input = P::LoadInput(rows.At(r));
         Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
           acc[r.value][p.value] =
               P::Dot(input, w[p.value], acc[r.value][p.value]);
@@ -49,6 +105,12 @@ struct FloatPanels {
       walk.weights += P::kStepBytes;
       walk.x += P::kInputBytes;
     }
+    Unroll<kRows>([&](auto r) __attribute__((always_inline)) {
+      Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
+        Store(sums + (r.value * kMaxTilePanels + p.value) * 16,
+              acc[r.value][p.value]);
+      });
+    });
   }
 };
 struct F32Panels : FloatPanels<F32Panels> {
@@ -80,30 +142,36 @@ struct Bf16Panels : FloatPanels<Bf16Panels> {
   RBLN_INLINE V Dot(X x, W w, V acc) { return DotPair(x, w, acc); }
 };
 
-// The integer formats: whole sums of a group, then scaled and added. P widens
-// the panel's bytes to eight bits; its scales are kScale too large for that.
+// The integer formats: whole sums of a group, then scaled and added. The whole
+// sums have the registers; the float sums, touched once a group, stay in memory,
+// so that a tile can be wide enough to use each load of an input several times.
+// P widens the panel's bytes to eight bits.
 template <typename P>
 struct GroupPanels {
   static constexpr int kStep = kGroupPair;
   static constexpr int kInputBytes = sizeof(Int8Pair);
   template <int kPanels>
   static constexpr int kMaxRows =
-      kGroupTiles / kPanels > 0 ? kGroupTiles / kPanels : 1;
+      kGroupRegisters / kPanels > kMaxTileRows ? kMaxTileRows
+      : kGroupRegisters >= kPanels             ? kGroupRegisters / kPanels
+                                               : 1;
 
   template <int kRows, int kPanels>
-  RBLN_INLINE void Accumulate(Walk walk, V (&acc)[kRows][kPanels]) {
+  RBLN_INLINE void Accumulate(Walk walk, float* totals) {
+    Ahead<kPanels, P::kStepBytes> ahead;
     for (int step = 0; step < walk.steps; ++step) {
+      ahead.Step(walk, step);
+      const RowPointers<kRows> rows(walk.x, walk.x_row_bytes);
       Unroll<2>([&](auto group) __attribute__((always_inline)) {
         constexpr int kHalf = group.value;
-        const auto pair = [&](int r) __attribute__((always_inline)) {
-          return reinterpret_cast<const Int8Pair*>(walk.x +
-                                                   r * walk.x_row_bytes);
+        const auto pair = [&](auto r) __attribute__((always_inline)) {
+          return reinterpret_cast<const Int8Pair*>(rows.At(r));
         };
         Sums sums[kRows][kPanels];
         Unroll<kRows>([&](auto r) __attribute__((always_inline)) {
           Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
             sums[r.value][p.value] =
-                BroadcastInt(pair(r.value)->offsets[kHalf]);
+                BroadcastInt(pair(r)->offsets[kHalf]);
           });
         });
         Unroll<kGroup / 4 / P::kQuads>([&](auto i)
@@ -115,11 +183,10 @@ struct GroupPanels {
                                   (kHalf * (kGroup / 4 / P::kQuads) + i.value) *
                                       64;
             P::LoadQuads(reinterpret_cast<const uint8_t*>(at), w[p.value]);
-            if constexpr (kRows <= 8) Prefetch(at + kPrefetchBytes);
           });
           Unroll<P::kQuads>([&](auto q) __attribute__((always_inline)) {
             Unroll<kRows>([&](auto r) __attribute__((always_inline)) {
-              const int8_t* x = pair(r.value)->values + kHalf * kGroup +
+              const int8_t* x = pair(r)->values + kHalf * kGroup +
                                 (i.value * P::kQuads + q.value) * 4;
               Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
                 sums[r.value][p.value] =
@@ -134,10 +201,12 @@ struct GroupPanels {
                            walk.weights + p.value * walk.panel_bytes) +
                        kHalf * 16));
           Unroll<kRows>([&](auto r) __attribute__((always_inline)) {
-            acc[r.value][p.value] =
-                Fma(ToFloat(sums[r.value][p.value]),
-                    Mul(scale, Broadcast(pair(r.value)->scales[kHalf])),
-                    acc[r.value][p.value]);
+            float* total =
+                totals + (r.value * kMaxTilePanels + p.value) * 16;
+            Store(total,
+                  Fma(ToFloat(sums[r.value][p.value]),
+                      Mul(scale, Broadcast(pair(r)->scales[kHalf])),
+                      Load(total)));
           });
         });
       });
@@ -178,99 +247,77 @@ struct Block {
   bool last;      // ends them
 };
 
-template <typename P, int kRows, int kPanels>
-RBLN_INLINE void MatmulTileOnce(const MatmulArgs& args, const Block& block) {
-  V acc[kRows][kPanels];
-  // Partial sums of row r, tile panel p lie at scratch + (r * 4 + p) * 16.
-  float* scratch =
-      args.scratch + static_cast<int64_t>(block.row) * kMaxTilePanels * 16;
-  if (block.first) {
-    Unroll<kRows>([&](auto r) __attribute__((always_inline)) {
-      Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
-        acc[r.value][p.value] = Zero();
-      });
-    });
-  } else {
-    Unroll<kRows>([&](auto r) __attribute__((always_inline)) {
-      Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
-        acc[r.value][p.value] =
-            Load(scratch + (r.value * kMaxTilePanels + p.value) * 16);
-      });
-    });
-  }
+// Sums of row r, tile panel p lie at TileSums() + (r * kMaxTilePanels + p) * 16
+// between the blocks of inputs of a tile.
+RBLN_INLINE float* TileSums(const MatmulArgs& args, int row) {
+  return args.scratch + static_cast<int64_t>(row) * kMaxTilePanels * 16;
+}
 
-  P::Accumulate(
+template <typename P, int kRows, int kPanels>
+void AccumulateTile(const MatmulArgs& args, const Block& block) {
+  float* sums = TileSums(args, block.row);
+  if (block.first) {
+    for (int r = 0; r < kRows; ++r) {
+      for (int p = 0; p < kPanels; ++p) {
+        Store(sums + (r * kMaxTilePanels + p) * 16, Zero());
+      }
+    }
+  }
+  P::template Accumulate<kRows, kPanels>(
       Walk{.weights = args.weights + block.panel * args.panel_bytes +
                       static_cast<int64_t>(block.first_step) * P::kStepBytes,
            .panel_bytes = args.panel_bytes,
            .x = args.x + block.row * args.x_row_bytes +
                 static_cast<int64_t>(block.first_step) * P::kInputBytes,
            .x_row_bytes = args.x_row_bytes,
-           .steps = block.last_step - block.first_step},
-      acc);
-
-  if (!block.last) {
-    Unroll<kRows>([&](auto r) __attribute__((always_inline)) {
-      Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
-        Store(scratch + (r.value * kMaxTilePanels + p.value) * 16,
-              acc[r.value][p.value]);
-      });
-    });
-    return;
-  }
-  if (args.bias != nullptr) {
-    Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
-      const V bias = Load(args.bias + (block.panel + p.value) * 16);
-      Unroll<kRows>([&](auto r) __attribute__((always_inline)) {
-        acc[r.value][p.value] = Add(acc[r.value][p.value], bias);
-      });
-    });
-  }
-  std::byte* out = args.out + block.row * args.out_row_bytes;
-  switch (args.epilogue) {
-    case kStoreResult:
-      Unroll<kRows>([&](auto r) __attribute__((always_inline)) {
-        Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
-          StoreColumns(out + r.value * args.out_row_bytes,
-                       (block.panel + p.value) * 16, args.out_format,
-                       acc[r.value][p.value]);
-        });
-      });
-      break;
-    case kAddResult:
-      Unroll<kRows>([&](auto r) __attribute__((always_inline)) {
-        Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
-          float* at =
-              reinterpret_cast<float*>(out + r.value * args.out_row_bytes) +
-              (block.panel + p.value) * 16;
-          Store(at, Add(Load(at), acc[r.value][p.value]));
-        });
-      });
-      break;
-    case kSiluGateResult:
-      if constexpr (kPanels % 2 == 0) {
-        Unroll<kRows>([&](auto r) __attribute__((always_inline)) {
-          Unroll<kPanels / 2>([&](auto p) __attribute__((always_inline)) {
-            StoreColumns(out + r.value * args.out_row_bytes,
-                         (block.panel / 2 + p.value) * 16, args.out_format,
-                         Mul(Silu(acc[r.value][2 * p.value]),
-                             acc[r.value][2 * p.value + 1]));
-          });
-        });
-      }
-      break;
-  }
+           .steps = block.last_step - block.first_step,
+           .prefetch = block.row == 0,
+           .next_tile = block.first && block.last
+                            ? (kPanels - 1) *
+                                  static_cast<int64_t>(args.panel_bytes)
+                            : 0},
+      sums);
 }
 
-template <typename P, int kRows, int kPanels>
-void MatmulRows(const MatmulArgs& args, Block block) {
-  MatmulTileOnce<P, kRows, kPanels>(args, block);
+// The bias and the epilogue, once the sums of a tile are whole.
+void FinishTile(const MatmulArgs& args, const Block& block, int rows,
+                int panels) {
+  const auto result = [&](int r, int p) __attribute__((always_inline)) {
+    const V sum =
+        Load(TileSums(args, block.row + r) + static_cast<int64_t>(p) * 16);
+    return args.bias == nullptr
+               ? sum
+               : Add(sum, Load(args.bias + (block.panel + p) * 16));
+  };
+  for (int r = 0; r < rows; ++r) {
+    std::byte* out = args.out + (block.row + r) * args.out_row_bytes;
+    switch (args.epilogue) {
+      case kStoreResult:
+        for (int p = 0; p < panels; ++p) {
+          StoreColumns(out, (block.panel + p) * 16, args.out_format,
+                       result(r, p));
+        }
+        break;
+      case kAddResult:
+        for (int p = 0; p < panels; ++p) {
+          float* at = reinterpret_cast<float*>(out) + (block.panel + p) * 16;
+          Store(at, Add(Load(at), result(r, p)));
+        }
+        break;
+      case kSiluGateResult:
+        for (int p = 0; p < panels; p += 2) {
+          StoreColumns(out, (block.panel + p) / 2 * 16, args.out_format,
+                       Mul(Silu(result(r, p)), result(r, p + 1)));
+        }
+        break;
+    }
+  }
 }
 
 // The rows of one tile of panels, in register tiles.
 template <typename P, int kPanels>
 void MatmulAllRows(const MatmulArgs& args, Block block) {
-  using Tile = void (*)(const MatmulArgs&, Block);
+  using Tile = void (*)(const MatmulArgs&, const Block&);
   constexpr int kMost = P::template kMaxRows<kPanels>;
   struct Tiles {
     Tile of[kMost];
@@ -278,7 +325,7 @@ void MatmulAllRows(const MatmulArgs& args, Block block) {
   static constexpr Tiles kTiles = [] {
     Tiles tiles{};
     Unroll<kMost>([&](auto r) {
-      tiles.of[r.value] = MatmulRows<P, r.value + 1, kPanels>;
+      tiles.of[r.value] = AccumulateTile<P, r.value + 1, kPanels>;
     });
     return tiles;
   }();
@@ -289,6 +336,7 @@ void MatmulAllRows(const MatmulArgs& args, Block block) {
     const int left = args.rows - block.row;
     const int rows = left < most ? left : most;
     kTiles.of[rows - 1](args, block);
+    if (block.last) FinishTile(args, block, rows, kPanels);
     block.row += rows;
   }
 }

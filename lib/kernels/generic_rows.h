@@ -27,7 +27,7 @@ RBLN_INLINE float InverseRms(const float* x, int columns, float epsilon) {
 void RmsNormRow(const float* x, const float* weight, int columns, float epsilon,
                 std::byte* out, uint64_t out_row_bytes, Format out_format) {
   const V scale = Broadcast(InverseRms(x, columns, epsilon));
-  if (out_format == kInt8) {
+  if (out_format == kFormatInt8) {
     Int8Pair* pair = reinterpret_cast<Int8Pair*>(out);
     for (int column = 0; column < columns; column += kGroupPair) {
       V v[2 * kGroupVectors];
@@ -48,7 +48,7 @@ void RmsNormRow(const float* x, const float* weight, int columns, float epsilon,
   }
   const uint64_t used =
       static_cast<uint64_t>(i) *
-      (out_format == kFloat32 ? sizeof(float) : sizeof(uint16_t));
+      (out_format == kFormatFloat32 ? sizeof(float) : sizeof(uint16_t));
   memset(out + used, 0, out_row_bytes - used);
 }
 

@@ -15,10 +15,10 @@ extern const KernelTable kKernels_avx2;
 extern const KernelTable kKernels_avx512;
 #endif
 
-static_assert(kFloat32 == Format::Float32 && kBFloat16 == Format::BFloat16 &&
+static_assert(kFormatFloat32 == Format::Float32 && kFormatBFloat16 == Format::BFloat16 &&
               kStoreResult == Epilogue::None && kAddResult == Epilogue::Add &&
               kSiluGateResult == Epilogue::SiluGate &&
-              kInt8 == Format::Int8 && kInt4 == Format::Int4 &&
+              kFormatInt8 == Format::Int8 && kFormatInt4 == Format::Int4 &&
               kGroup == kGroupSize);
 
 namespace {

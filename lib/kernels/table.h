@@ -51,10 +51,10 @@ namespace rbln {
 // kernels.cc for the check that the numbers agree.
 enum class Format : int8_t;
 enum class Epilogue : int8_t;
-inline constexpr Format kFloat32 = static_cast<Format>(0);
-inline constexpr Format kBFloat16 = static_cast<Format>(1);
-inline constexpr Format kInt8 = static_cast<Format>(2);
-inline constexpr Format kInt4 = static_cast<Format>(3);
+inline constexpr Format kFormatFloat32 = static_cast<Format>(0);
+inline constexpr Format kFormatBFloat16 = static_cast<Format>(1);
+inline constexpr Format kFormatInt8 = static_cast<Format>(2);
+inline constexpr Format kFormatInt4 = static_cast<Format>(3);
 inline constexpr Epilogue kStoreResult = static_cast<Epilogue>(0);
 inline constexpr Epilogue kAddResult = static_cast<Epilogue>(1);
 inline constexpr Epilogue kSiluGateResult = static_cast<Epilogue>(2);

@@ -9,6 +9,7 @@ namespace rbln {
 namespace {
 
 #define RBLN_INLINE static inline __attribute__((always_inline))
+#define RBLN_INLINE_MEMBER inline __attribute__((always_inline))
 
 struct V {
   __m256 lo, hi;
@@ -227,9 +228,10 @@ RBLN_INLINE void StoreInt8(int8_t* p, V v) {
                                    _mm256_extracti128_si256(words, 1)));
 }
 
-// Sixteen registers: six accumulators of two registers each.
+// Registers for the sums of a tile: floats, and whole sums of groups. Rows of a
+// tile at most.
 constexpr int kFloatRegisters = 6;
-constexpr int kGroupTiles = 3;
+constexpr int kGroupRegisters = 4;
 constexpr int kMaxTileRows = 4;
 
 }  // namespace

@@ -9,6 +9,7 @@ namespace rbln {
 namespace {
 
 #define RBLN_INLINE static inline __attribute__((always_inline))
+#define RBLN_INLINE_MEMBER inline __attribute__((always_inline))
 
 using V = __m512;
 
@@ -116,9 +117,10 @@ RBLN_INLINE void StoreInt8(int8_t* p, V v) {
                    _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(v)));
 }
 
-// Thirty-two registers: up to 24 accumulators.
+// Registers for the sums of a tile: floats, and whole sums of groups. Rows of a
+// tile at most.
 constexpr int kFloatRegisters = 24;
-constexpr int kGroupTiles = 12;
+constexpr int kGroupRegisters = 16;
 constexpr int kMaxTileRows = 12;
 
 }  // namespace

@@ -12,6 +12,7 @@ typedef float V __attribute__((vector_size(64)));
 typedef int32_t VInt __attribute__((vector_size(64)));
 
 #define RBLN_INLINE static inline __attribute__((always_inline))
+#define RBLN_INLINE_MEMBER inline __attribute__((always_inline))
 
 RBLN_INLINE V Zero() { return V{}; }
 RBLN_INLINE V Broadcast(float x) { return V{} + x; }
@@ -197,10 +198,10 @@ RBLN_INLINE void StoreInt8(int8_t* p, V v) {
   for (int i = 0; i < 16; ++i) p[i] = static_cast<int8_t>(v[i]);
 }
 
-// Vectors of sums that a register tile may have: float, and of groups (each
-// with a whole sum beside it). Rows of a tile at most.
+// Registers for the sums of a tile: floats, and whole sums of groups. Rows of a
+// tile at most.
 constexpr int kFloatRegisters = 8;
-constexpr int kGroupTiles = 4;
+constexpr int kGroupRegisters = 4;
 constexpr int kMaxTileRows = 4;
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "runtime/runtime.h"
 
 #include <fmt/core.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstring>
@@ -11,42 +10,11 @@
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/region.h"
 #include "runtime/program.h"
 
 namespace rbln {
 namespace {
-
-// Memory of zeros, taken from the machine page by page as it is touched.
-class Region {
- public:
-  Region() = default;
-  Region(uint64_t bytes, const char* what) : bytes_(bytes) {
-    if (bytes == 0) return;
-    data_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (data_ == MAP_FAILED) {
-      data_ = nullptr;
-      throw ResourceError("cannot take {} bytes for {}: {}", bytes, what,
-                          std::strerror(errno));
-    }
-    // Fewer page faults and address translations; refusal is no error.
-    madvise(data_, bytes, MADV_HUGEPAGE);
-  }
-  Region(const Region&) = delete;
-  Region& operator=(Region&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  ~Region() {
-    if (data_ != nullptr) munmap(data_, bytes_);
-  }
-  std::byte* data() const { return static_cast<std::byte*>(data_); }
-
- private:
-  void* data_ = nullptr;
-  uint64_t bytes_ = 0;
-};
 
 // The file of the program of `rows` rows, by the manifest.
 std::vector<std::pair<int, std::string>> ProgramFiles(

@@ -5,6 +5,7 @@ set -euo pipefail
 build=$1
 source=$2
 work=$(mktemp -d)
+export XDG_CACHE_HOME=$work/cache
 trap 'rm -rf "$work"' EXIT
 cmake --install "$build" --prefix "$work/prefix" >/dev/null
 cmake -S "$source/examples/embed" -B "$work/build" -G Ninja \

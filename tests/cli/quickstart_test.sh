@@ -5,6 +5,7 @@ set -euo pipefail
 tool=$1
 source=$2
 work=$(mktemp -d)
+export XDG_CACHE_HOME=$work/cache
 trap 'rm -rf "$work"' EXIT
 cd "$source"
 

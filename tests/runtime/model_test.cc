@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "compiler/compile.h"
+#include "kernels/kernels.h"
 #include "runtime/runtime.h"
 #include "test_util.h"
 
@@ -35,6 +36,8 @@ CompileOptions Options(const ModelDescription& model, const std::string& output,
   options.max_seq_len = std::min(256, model.max_position_embeddings);
   options.kvcache_block_size = options.max_seq_len;
   options.prefill_chunk_size = 64;
+  // By name: nothing is measured.
+  options.target = NativeKernels().isa;
   options.weights = format;
   switch (format) {
     case WeightFormat::kFloat32:
