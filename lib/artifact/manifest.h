@@ -49,7 +49,7 @@ struct Manifest {
   std::string activations;  // "float32", "bfloat16", "int8"
   std::string kv_caches;    // "float32", "bfloat16", "int8"
   int group_size = 0;       // 0 where weights are not quantized
-  std::string target;       // the ISA: "scalar", "avx2", "avx512"
+  std::string target;       // the ISA: "scalar", "avx2", "avxvnni", ...
   // Defaults for generate, name to value.
   Json sampling = Json::object();
   // The source.

@@ -412,7 +412,7 @@ const std::vector<CompileConfig::Key>& CompileConfig::Keys() {
        "Inputs that share a scale; default 32"},
       {"target", "ISA",
        "native (default: this machine's best, its tiles measured), scalar, "
-       "avx2 or avx512 (tiles by the record, the same bytes everywhere)"},
+       "avx2, avxvnni or avx512 (tiles by the record, the same bytes everywhere)"},
       {"load_format", "NAME",
        "auto, or dummy: reproducible random weights from config.json alone"},
   };
@@ -532,6 +532,7 @@ CompileOptions ResolveOptions(const CompileConfig& config,
   options.target = read.Choice<const char*>("target", {{"native", "native"},
                                                        {"scalar", "scalar"},
                                                        {"avx2", "avx2"},
+                                                       {"avxvnni", "avxvnni"},
                                                        {"avx512", "avx512"}})
                        .value_or("native");
   options.dummy_weights =

@@ -145,7 +145,7 @@ struct Bf16Panels : FloatPanels<Bf16Panels> {
 // The integer formats: whole sums of a group, then scaled and added. The whole
 // sums have the registers; the float sums, touched once a group, stay in memory,
 // so that a tile can be wide enough to use each load of an input several times.
-// P widens the panel's bytes to eight bits.
+// The instruction sets come to the same whole sums in different ways.
 template <typename P>
 struct GroupPanels {
   static constexpr int kStep = kGroupPair;
@@ -170,8 +170,7 @@ struct GroupPanels {
         Sums sums[kRows][kPanels];
         Unroll<kRows>([&](auto r) __attribute__((always_inline)) {
           Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
-            sums[r.value][p.value] =
-                BroadcastInt(pair(r)->offsets[kHalf]);
+            sums[r.value][p.value] = P::Start(pair(r)->offsets[kHalf]);
           });
         });
         Unroll<kGroup / 4 / P::kQuads>([&](auto i)
@@ -190,7 +189,7 @@ struct GroupPanels {
                                 (i.value * P::kQuads + q.value) * 4;
               Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
                 sums[r.value][p.value] =
-                    DotBytes(sums[r.value][p.value], w[p.value][q.value], x);
+                    P::Dot(sums[r.value][p.value], w[p.value][q.value], x);
               });
             });
           });
@@ -204,7 +203,8 @@ struct GroupPanels {
             float* total =
                 totals + (r.value * kMaxTilePanels + p.value) * 16;
             Store(total,
-                  Fma(ToFloat(sums[r.value][p.value]),
+                  Fma(ToFloat(P::End(sums[r.value][p.value],
+                                     pair(r)->offsets[kHalf])),
                       Mul(scale, Broadcast(pair(r)->scales[kHalf])),
                       Load(total)));
           });
@@ -221,6 +221,11 @@ struct Int8Panels : GroupPanels<Int8Panels> {
   RBLN_INLINE void LoadQuads(const uint8_t* p, Bytes (&w)[1]) {
     w[0] = LoadBytes(p);
   }
+  RBLN_INLINE Sums Start(int32_t offset) { return StartInt8(offset); }
+  RBLN_INLINE Sums Dot(Sums sums, const Bytes& w, const int8_t* x) {
+    return DotInt8(sums, w, x);
+  }
+  RBLN_INLINE Sums End(Sums sums, int32_t) { return sums; }
   RBLN_INLINE V WideScale(V scale) { return scale; }
 };
 struct Int4Panels : GroupPanels<Int4Panels> {
@@ -231,7 +236,15 @@ struct Int4Panels : GroupPanels<Int4Panels> {
     w[0] = LowHalves(both);
     w[1] = HighHalves(both);
   }
-  // In the upper half of a byte a value stands for sixteen times itself.
+  RBLN_INLINE Sums Start(int32_t offset) { return StartInt4(offset); }
+  RBLN_INLINE Sums Dot(Sums sums, const Bytes& w, const int8_t* x) {
+    return DotInt4(sums, w, x);
+  }
+  RBLN_INLINE Sums End(Sums sums, int32_t offset) {
+    return EndInt4(sums, offset);
+  }
+  // The sums are those of sixteen times the values, as if these stood in the
+  // upper halves of bytes: what the offset of 128 is for.
   RBLN_INLINE V WideScale(V scale) {
     return Mul(scale, Broadcast(1.0f / 16.0f));
   }

@@ -12,6 +12,7 @@ namespace rbln {
 extern const KernelTable kKernels_scalar;
 #if defined(__x86_64__)
 extern const KernelTable kKernels_avx2;
+extern const KernelTable kKernels_avxvnni;
 extern const KernelTable kKernels_avx512;
 #endif
 
@@ -26,6 +27,7 @@ namespace {
 const KernelTable* const kTables[] = {
 #if defined(__x86_64__)
     &kKernels_avx512,
+    &kKernels_avxvnni,
     &kKernels_avx2,
 #endif
     &kKernels_scalar,
@@ -73,9 +75,10 @@ bool Supported(const KernelTable& table) {
            __builtin_cpu_supports("avx512vnni") &&
            __builtin_cpu_supports("avx512bf16");
   }
-  if (isa == "avx2") {
+  if (isa == "avx2" || isa == "avxvnni") {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           __builtin_cpu_supports("f16c");
+           __builtin_cpu_supports("f16c") &&
+           (isa == "avx2" || __builtin_cpu_supports("avxvnni"));
   }
 #endif
   return true;

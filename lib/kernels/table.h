@@ -156,7 +156,7 @@ int64_t AttentionScratch(int num_heads, int num_kv_heads, int head_dim);
 inline constexpr int kKeyTile = 64;
 
 struct KernelTable {
-  const char* isa;  // "scalar", "avx2", "avx512"
+  const char* isa;  // "scalar", "avx2", "avxvnni", "avx512"
 
   // output rows = input rows x weights, with the epilogue; by weight format.
   void (*matmul_f32)(const MatmulArgs& args);

@@ -1,4 +1,5 @@
-// Sixteen float lanes as two AVX2 registers. See vec_scalar.h for what each
+// Sixteen float lanes as two AVX2 registers, with AVX-VNNI where the file is
+// compiled for it: the same bits, faster. See vec_scalar.h for what each
 // function means.
 #pragma once
 
@@ -175,6 +176,12 @@ RBLN_INLINE Bytes LoadBytes(const uint8_t* p) {
   return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32))};
 }
+RBLN_INLINE __m256i BroadcastQuad(const int8_t* x) {
+  int32_t bits;
+  __builtin_memcpy(&bits, x, sizeof bits);
+  return _mm256_set1_epi32(bits);
+}
+#ifdef __AVXVNNI__
 RBLN_INLINE Bytes HighHalves(Bytes b) {
   const __m256i mask = _mm256_set1_epi8(static_cast<char>(0xf0));
   return {_mm256_and_si256(b.lo, mask), _mm256_and_si256(b.hi, mask)};
@@ -182,23 +189,56 @@ RBLN_INLINE Bytes HighHalves(Bytes b) {
 RBLN_INLINE Bytes LowHalves(Bytes b) {
   return HighHalves({_mm256_slli_epi16(b.lo, 4), _mm256_slli_epi16(b.hi, 4)});
 }
-// Products of bytes in 16 bits would saturate two at a time; they are widened
-// instead. Eight columns a half.
-RBLN_INLINE __m256i DotHalf(__m256i sums, __m256i w, __m256i x) {
-  const __m256i first = _mm256_madd_epi16(
-      _mm256_cvtepu8_epi16(_mm256_castsi256_si128(w)), x);
-  const __m256i second = _mm256_madd_epi16(
-      _mm256_cvtepu8_epi16(_mm256_extracti128_si256(w, 1)), x);
-  // Pairs of a column are added; columns come out as 0 1 4 5 2 3 6 7.
-  const __m256i both = _mm256_hadd_epi32(first, second);
-  return _mm256_add_epi32(sums, _mm256_permute4x64_epi64(both, 0xd8));
+RBLN_INLINE Sums StartInt8(int32_t offset) { return BroadcastInt(offset); }
+RBLN_INLINE Sums DotInt8(Sums sums, const Bytes& w, const int8_t* x) {
+  const __m256i quad = BroadcastQuad(x);
+  return {_mm256_dpbusd_avx_epi32(sums.lo, w.lo, quad),
+          _mm256_dpbusd_avx_epi32(sums.hi, w.hi, quad)};
 }
-RBLN_INLINE Sums DotBytes(Sums sums, const Bytes& w, const int8_t* x) {
-  int32_t bits;
-  __builtin_memcpy(&bits, x, sizeof bits);
-  const __m256i wide = _mm256_cvtepi8_epi16(_mm_set1_epi32(bits));
-  return {DotHalf(sums.lo, w.lo, wide), DotHalf(sums.hi, w.hi, wide)};
+RBLN_INLINE Sums StartInt4(int32_t offset) { return BroadcastInt(offset); }
+RBLN_INLINE Sums DotInt4(Sums sums, const Bytes& w, const int8_t* x) {
+  return DotInt8(sums, w, x);
 }
+RBLN_INLINE Sums EndInt4(Sums sums, int32_t) { return sums; }
+#else
+// Products of bytes are added by twos in 16 bits, with saturation, so they must
+// stay small: of Int8 the signed value, at most 127, with the input's sign moved
+// to it; of Int4 the half as it is, at most 15, a whole group of which fits.
+RBLN_INLINE Sums StartInt8(int32_t) { return BroadcastInt(0); }
+RBLN_INLINE Sums DotInt8(Sums sums, const Bytes& w, const int8_t* x) {
+  const __m256i quad = BroadcastQuad(x);
+  const __m256i magnitude = _mm256_abs_epi8(quad);
+  const __m256i flip = _mm256_set1_epi8(static_cast<char>(0x80));
+  const __m256i ones = _mm256_set1_epi16(1);
+  const auto half = [&](__m256i sum, __m256i bytes)
+      __attribute__((always_inline)) {
+    const __m256i value =
+        _mm256_sign_epi8(_mm256_xor_si256(bytes, flip), quad);
+    return _mm256_add_epi32(
+        sum, _mm256_madd_epi16(_mm256_maddubs_epi16(magnitude, value), ones));
+  };
+  return {half(sums.lo, w.lo), half(sums.hi, w.hi)};
+}
+RBLN_INLINE Bytes LowHalves(Bytes b) {
+  const __m256i mask = _mm256_set1_epi8(0x0f);
+  return {_mm256_and_si256(b.lo, mask), _mm256_and_si256(b.hi, mask)};
+}
+RBLN_INLINE Bytes HighHalves(Bytes b) {
+  return LowHalves({_mm256_srli_epi16(b.lo, 4), _mm256_srli_epi16(b.hi, 4)});
+}
+RBLN_INLINE Sums StartInt4(int32_t) { return BroadcastInt(0); }
+RBLN_INLINE Sums DotInt4(Sums sums, const Bytes& w, const int8_t* x) {
+  const __m256i quad = BroadcastQuad(x);
+  return {_mm256_add_epi16(sums.lo, _mm256_maddubs_epi16(w.lo, quad)),
+          _mm256_add_epi16(sums.hi, _mm256_maddubs_epi16(w.hi, quad))};
+}
+RBLN_INLINE Sums EndInt4(Sums sums, int32_t offset) {
+  const __m256i sixteen = _mm256_set1_epi16(16);
+  const __m256i start = _mm256_set1_epi32(offset);
+  return {_mm256_add_epi32(start, _mm256_madd_epi16(sums.lo, sixteen)),
+          _mm256_add_epi32(start, _mm256_madd_epi16(sums.hi, sixteen))};
+}
+#endif
 RBLN_INLINE V LoadHalf(const uint16_t* p) {
   return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
           _mm256_cvtph_ps(

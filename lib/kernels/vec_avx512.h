@@ -94,11 +94,17 @@ RBLN_INLINE Bytes HighHalves(Bytes b) {
 RBLN_INLINE Bytes LowHalves(Bytes b) {
   return HighHalves(_mm512_slli_epi16(b, 4));
 }
-RBLN_INLINE Sums DotBytes(Sums sums, const Bytes& w, const int8_t* x) {
+RBLN_INLINE Sums StartInt8(int32_t offset) { return BroadcastInt(offset); }
+RBLN_INLINE Sums DotInt8(Sums sums, const Bytes& w, const int8_t* x) {
   int32_t bits;
   __builtin_memcpy(&bits, x, sizeof bits);
   return _mm512_dpbusd_epi32(sums, w, _mm512_set1_epi32(bits));
 }
+RBLN_INLINE Sums StartInt4(int32_t offset) { return BroadcastInt(offset); }
+RBLN_INLINE Sums DotInt4(Sums sums, const Bytes& w, const int8_t* x) {
+  return DotInt8(sums, w, x);
+}
+RBLN_INLINE Sums EndInt4(Sums sums, int32_t) { return sums; }
 RBLN_INLINE V LoadHalf(const uint16_t* p) {
   return _mm512_cvtph_ps(
       _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));

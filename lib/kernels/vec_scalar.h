@@ -128,7 +128,7 @@ RBLN_INLINE Bytes LoadBytes(const uint8_t* p) {
   memcpy(b.at, p, sizeof b.at);
   return b;
 }
-// The low or high halves of the bytes, in the upper half of a byte each.
+// The low or high halves of the bytes, as DotInt4 wants them.
 RBLN_INLINE Bytes LowHalves(Bytes b) {
   for (uint8_t& x : b.at) x = static_cast<uint8_t>(x << 4);
   return b;
@@ -137,14 +137,23 @@ RBLN_INLINE Bytes HighHalves(Bytes b) {
   for (uint8_t& x : b.at) x &= 0xf0;
   return b;
 }
-// sums[column] += w[column][0..3] . x[0..3]
-RBLN_INLINE Sums DotBytes(Sums sums, const Bytes& w, const int8_t* x) {
+// Whole sums of a group: Start, then Dot for four inputs at a time, then for
+// Int4 End. `offset` is the row's, and part of the result: for Int8
+//   offset + sum over the inputs of byte * x
+// and for Int4 sixteen times the halves in place of the bytes.
+RBLN_INLINE Sums StartInt8(int32_t offset) { return BroadcastInt(offset); }
+RBLN_INLINE Sums DotInt8(Sums sums, const Bytes& w, const int8_t* x) {
   for (int i = 0; i < 16; ++i) {
     sums[i] += w.at[4 * i] * x[0] + w.at[4 * i + 1] * x[1] +
                w.at[4 * i + 2] * x[2] + w.at[4 * i + 3] * x[3];
   }
   return sums;
 }
+RBLN_INLINE Sums StartInt4(int32_t offset) { return BroadcastInt(offset); }
+RBLN_INLINE Sums DotInt4(Sums sums, const Bytes& w, const int8_t* x) {
+  return DotInt8(sums, w, x);
+}
+RBLN_INLINE Sums EndInt4(Sums sums, int32_t) { return sums; }
 RBLN_INLINE V LoadHalf(const uint16_t* p) {
   V v;
   for (int i = 0; i < 16; ++i) {

@@ -197,7 +197,7 @@ TEST_CASE("what is against a rule is refused by key, value, rule and line") {
       {"max_seq_len: 64\nquantization:\n  weights: int3",
        "c.yaml:4: quantization.weights: int3: expected one of: int8, int4"},
       {"max_seq_len: 64\ntarget: sse",
-       "c.yaml:3: target: sse: expected one of: native, scalar, avx2, avx512"},
+       "c.yaml:3: target: sse: expected one of: native, scalar, avx2, avxvnni, avx512"},
       {"attn_impl: flash_attn\nmax_seq_len: 20000",
        "c.yaml:3: max_seq_len: 20000: max_seq_len is 20000, which is not a "
        "multiple of the partition length 16384; the nearest that are: 16384 "
