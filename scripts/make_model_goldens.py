@@ -26,6 +26,7 @@ good one is taken, so a rerun ends with the same files.
 """
 
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -289,6 +290,25 @@ def make_example():
         answer = tokenizer.decode(record["greedy"])
         print(f"tiny-chat: gap {record['min_gap']:.1e} {answer[:60]!r}")
     write_golden(DATA / "tiny-chat.golden.json", "tiny-chat", prompts)
+
+    # What `rbln-tool compare` reports of a text: windows of `context` tokens,
+    # each on its own, of which all but the first token are predicted.
+    end = tokenizer.eos_token
+    text = "".join(
+        p["text"] + tokenizer.decode(p["greedy"]).split(end)[0] + end + "\n"
+        for p in prompts)
+    (DATA / "tiny-chat.text.txt").write_text(text)
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    context, losses = 64, []
+    for begin in range(0, len(ids) - 1, context):
+        window = torch.tensor([ids[begin:begin + context]])
+        with torch.no_grad():
+            logits = model(window).logits[0].double().log_softmax(-1)
+        losses += [-logits[i, token].item()
+                   for i, token in enumerate(window[0, 1:])]
+    write_json(DATA / "tiny-chat.perplexity.json",
+               {"context": context, "tokens": len(losses),
+                "perplexity": math.exp(sum(losses) / len(losses))})
 
 
 def main():

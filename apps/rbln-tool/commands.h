@@ -20,6 +20,8 @@ void AddCompileCommand(CLI::App& app, const CommonFlags& common,
                        int& exit_code);
 void AddInspectCommand(CLI::App& app, const CommonFlags& common,
                        int& exit_code);
+void AddCompareCommand(CLI::App& app, const CommonFlags& common,
+                       int& exit_code);
 void AddGenerateCommand(CLI::App& app, const CommonFlags& common,
                         int& exit_code);
 
