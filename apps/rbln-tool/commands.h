@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <string>
 
 namespace rbln {
 
@@ -20,9 +21,14 @@ void AddCompileCommand(CLI::App& app, const CommonFlags& common,
                        int& exit_code);
 void AddInspectCommand(CLI::App& app, const CommonFlags& common,
                        int& exit_code);
+void AddBenchCommand(CLI::App& app, const CommonFlags& common, int& exit_code);
 void AddCompareCommand(CLI::App& app, const CommonFlags& common,
                        int& exit_code);
 void AddGenerateCommand(CLI::App& app, const CommonFlags& common,
                         int& exit_code);
+
+// The compiled directory to run: `named`, else RBLN_MODEL, else the output of
+// ./rbln.yaml. Throws Error(kUsage) where none of them says one.
+std::string ModelDirectory(const std::string& named);
 
 }  // namespace rbln

@@ -57,27 +57,6 @@ void CatchSignals() {
   signal(SIGPIPE, SIG_IGN);
 }
 
-std::string ModelDirectory(const GenerateFlags& flags) {
-  if (!flags.model.empty()) return flags.model;
-  if (const char* from_environment = std::getenv("RBLN_MODEL");
-      from_environment != nullptr && *from_environment != '\0') {
-    return from_environment;
-  }
-  constexpr char kConfig[] = "rbln.yaml";
-  if (FileExists(kConfig)) {
-    const CompileConfig config = CompileConfig::FromFile(kConfig);
-    if (const ConfigValue* output = config.Find("output")) {
-      return output->text;
-    }
-    throw UsageError(
-        "no model: rbln.yaml names no output; name a compiled directory with "
-        "--model DIR");
-  }
-  throw UsageError(
-      "no model: name a compiled directory with --model DIR or RBLN_MODEL, or "
-      "run where there is an rbln.yaml");
-}
-
 uint64_t ParseBytes(const std::string& text) {
   size_t end = 0;
   double number = 0;
@@ -198,7 +177,7 @@ int Generate(GenerateFlags flags, const CommonFlags& common) {
   options.engine = flags.engine;
   options.progress = ProgressFor(common);
   options.interrupted = [] { return last_signal.load(); };
-  const std::string model = ModelDirectory(flags);
+  const std::string model = ModelDirectory(flags.model);
 
   // What is quick to find wrong comes before what is slow to load.
   LineReader input(flags.prompts, kMaxLineBytes);
@@ -282,6 +261,27 @@ void AddParameterFlags(CLI::App& command, GenerateFlags& flags) {
 }
 
 }  // namespace
+
+std::string ModelDirectory(const std::string& named) {
+  if (!named.empty()) return named;
+  if (const char* from_environment = std::getenv("RBLN_MODEL");
+      from_environment != nullptr && *from_environment != '\0') {
+    return from_environment;
+  }
+  constexpr char kConfig[] = "rbln.yaml";
+  if (FileExists(kConfig)) {
+    const CompileConfig config = CompileConfig::FromFile(kConfig);
+    if (const ConfigValue* output = config.Find("output")) {
+      return output->text;
+    }
+    throw UsageError(
+        "no model: rbln.yaml names no output; name a compiled directory with "
+        "--model DIR");
+  }
+  throw UsageError(
+      "no model: name a compiled directory with --model DIR or RBLN_MODEL, or "
+      "run where there is an rbln.yaml");
+}
 
 void AddGenerateCommand(CLI::App& app, const CommonFlags& common,
                         int& exit_code) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 #include <string>
@@ -60,6 +61,7 @@ int Main(int argc, char** argv) {
   AddCompileCommand(app, common, exit_code);
   AddInspectCommand(app, common, exit_code);
   AddGenerateCommand(app, common, exit_code);
+  AddBenchCommand(app, common, exit_code);
   AddCompareCommand(app, common, exit_code);
   for (CLI::App* command : app.get_subcommands({})) command->fallthrough();
 
@@ -72,6 +74,21 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     const CLI::App* command = &app;
     for (const CLI::App* one : app.get_subcommands()) command = one;
+    if (command == &app && dynamic_cast<const CLI::RequiredError*>(&error)) {
+      // Not the parser's "A subcommand is required", which names none.
+      const auto* const word = std::find_if(
+          argv + 1, argv + argc, [](const char* arg) { return *arg != '-'; });
+      std::string names;
+      for (const CLI::App* one : app.get_subcommands({})) {
+        names += (names.empty() ? "" : ", ") + one->get_name();
+      }
+      spdlog::error("{}; the commands are: {} (see rbln-tool --help)",
+                    word == argv + argc
+                        ? "no command"
+                        : fmt::format("no command '{}'", *word),
+                    names);
+      return static_cast<int>(ErrorKind::kUsage);
+    }
     spdlog::error("{} (see rbln-tool {}--help)", error.what(),
                   command == &app ? "" : command->get_name() + " ");
     return static_cast<int>(ErrorKind::kUsage);

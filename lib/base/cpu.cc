@@ -83,7 +83,9 @@ double QuotaCpus() {
 
 }  // namespace
 
-std::vector<int> AllowedCpus() {
+namespace {
+
+std::vector<int> ReadAffinity() {
   std::vector<int> cpus;
   // The mask may be larger than cpu_set_t on machines with many cores.
   for (int max_cpus = CPU_SETSIZE; max_cpus <= 1 << 20; max_cpus *= 2) {
@@ -98,6 +100,13 @@ std::vector<int> AllowedCpus() {
     CPU_FREE(set);
     if (rc == 0) break;
   }
+  return cpus;
+}
+
+}  // namespace
+
+const std::vector<int>& AllowedCpus() {
+  static const std::vector<int> cpus = ReadAffinity();
   return cpus;
 }
 

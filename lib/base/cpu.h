@@ -18,8 +18,9 @@ struct CpuGrant {
 // of the hierarchy; rounded down, at least one).
 CpuGrant GrantedCpus();
 
-// The CPUs of this process's affinity mask, ascending.
-std::vector<int> AllowedCpus();
+// The CPUs of this process's affinity mask, ascending, as it was when this was
+// first called: the threads of a ThreadTeam have masks of their own.
+const std::vector<int>& AllowedCpus();
 
 // The processor's name, as the kernel gives it; empty where it gives none.
 std::string CpuModel();

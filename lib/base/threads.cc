@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <exception>
 #include <mutex>
+#include <span>
 
 #include "base/cpu.h"
 
@@ -24,11 +25,13 @@ inline void Pause() {
 #endif
 }
 
-void PinTo(int cpu) {
-  cpu_set_t* set = CPU_ALLOC(cpu + 1);
-  const size_t bytes = CPU_ALLOC_SIZE(cpu + 1);
+// Binds the calling thread to `cpus`, ascending.
+void BindTo(std::span<const int> cpus) {
+  if (cpus.empty()) return;
+  cpu_set_t* set = CPU_ALLOC(cpus.back() + 1);
+  const size_t bytes = CPU_ALLOC_SIZE(cpus.back() + 1);
   CPU_ZERO_S(bytes, set);
-  CPU_SET_S(cpu, bytes, set);
+  for (const int cpu : cpus) CPU_SET_S(cpu, bytes, set);
   // Refusal is no error: an unpinned thread computes the same.
   pthread_setaffinity_np(pthread_self(), bytes, set);
   CPU_FREE(set);
@@ -57,19 +60,18 @@ void Barrier::Wait() {
 }
 
 ThreadTeam::ThreadTeam(int size, bool pin) : size_(size), barrier_(size) {
-  std::vector<int> cpus;
-  if (pin) cpus = AllowedCpus();
+  const std::span<const int> cpus = AllowedCpus();
   // With CPUs to spare the scheduler knows better than we which are idle, and
   // two processes must not pile up on the same ones.
-  if (static_cast<int>(cpus.size()) != size) cpus.clear();
+  pinned_ = pin && size > 1 && static_cast<int>(cpus.size()) == size;
   for (int thread = 1; thread < size; ++thread) {
-    const int cpu = cpus.empty() ? -1 : cpus[thread];
-    threads_.emplace_back([this, thread, cpu] {
-      if (cpu >= 0) PinTo(cpu);
+    threads_.emplace_back([this, thread, cpus] {
+      // Else it would stay where its maker may be bound to.
+      BindTo(pinned_ ? cpus.subspan(thread, 1) : cpus);
       Loop(thread);
     });
   }
-  if (!cpus.empty() && size > 1) PinTo(cpus[0]);
+  if (pinned_) BindTo(cpus.first(1));
 }
 
 ThreadTeam::~ThreadTeam() {
@@ -77,6 +79,7 @@ ThreadTeam::~ThreadTeam() {
   generation_.fetch_add(1, std::memory_order_seq_cst);
   generation_.notify_all();
   for (std::thread& thread : threads_) thread.join();
+  if (pinned_) BindTo(AllowedCpus());
 }
 
 void ThreadTeam::Run(const std::function<void(int)>& work) {

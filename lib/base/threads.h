@@ -31,7 +31,7 @@ class Barrier {
 class ThreadTeam {
  public:
   // With `pin`, thread i is bound to the i-th CPU this process may use, where
-  // there are exactly as many.
+  // there are exactly as many; the caller, who is thread 0, until the team ends.
   ThreadTeam(int size, bool pin);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
@@ -48,6 +48,7 @@ class ThreadTeam {
   void Loop(int thread);
 
   const int size_;
+  bool pinned_ = false;
   Barrier barrier_;
   const std::function<void(int)>* work_ = nullptr;
   std::atomic<uint32_t> generation_{0};

@@ -272,6 +272,7 @@ CompileReport Compile(const Checkpoint& checkpoint,
     add_program(fmt::format("decoder_batch_{}.rbln", size), size);
   }
   if (tuner) tuner->Save();
+  tuner.reset();  // its memory and threads
   for (const char* name : kCopiedFiles) {
     const std::string path = checkpoint.directory() + "/" + name;
     if (FileExists(path)) small[name] = ReadFile(path, ErrorKind::kUsage);

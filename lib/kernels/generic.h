@@ -7,6 +7,7 @@
 // Needs what is above.
 #include "kernels/generic_attention.h"
 #include "kernels/generic_matmul.h"
+#include "kernels/generic_probes.h"
 #include "kernels/generic_quantize.h"
 #include "kernels/generic_rows.h"
 
@@ -28,7 +29,9 @@ constexpr KernelTable MakeTable(const char* isa) {
           .pack_int8 = PackInt8,
           .pack_int4 = PackInt4,
           .rope_kv = RopeKv,
-          .attention = Attention};
+          .attention = Attention,
+          .read_probe = ReadProbe,
+          .peak_probe = PeakProbe};
 }
 
 }  // namespace

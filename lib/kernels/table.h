@@ -196,6 +196,13 @@ struct KernelTable {
   void (*rope_kv)(const RopeKvArgs& args, int begin, int end);
 
   void (*attention)(const AttentionArgs& args);
+
+  // For measuring what the machine can do. Reads all of `bytes`, a multiple of
+  // 4 KiB; the result only keeps the reading from being left out.
+  float (*read_probe)(const std::byte* data, uint64_t bytes);
+  // `rounds` rounds of multiply-adds, as matmuls of `format` do them, in
+  // registers. Returns the operations done, two a multiply-add.
+  int64_t (*peak_probe)(Format format, int64_t rounds);
 };
 
 }  // namespace rbln

@@ -268,10 +268,11 @@ RBLN_INLINE void StoreInt8(int8_t* p, V v) {
                                    _mm256_extracti128_si256(words, 1)));
 }
 
-// Registers for the sums of a tile: floats, and whole sums of groups. Rows of a
-// tile at most.
+// Registers for the sums of a tile: floats, and whole sums of groups, and the
+// independent chains that keep the multipliers busy. Rows of a tile at most.
 constexpr int kFloatRegisters = 6;
 constexpr int kGroupRegisters = 4;
+constexpr int kProbeChains = 5;
 constexpr int kMaxTileRows = 4;
 
 }  // namespace

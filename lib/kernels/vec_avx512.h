@@ -123,10 +123,11 @@ RBLN_INLINE void StoreInt8(int8_t* p, V v) {
                    _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(v)));
 }
 
-// Registers for the sums of a tile: floats, and whole sums of groups. Rows of a
-// tile at most.
+// Registers for the sums of a tile: floats, and whole sums of groups, and the
+// independent chains that keep the multipliers busy. Rows of a tile at most.
 constexpr int kFloatRegisters = 24;
 constexpr int kGroupRegisters = 16;
+constexpr int kProbeChains = 12;
 constexpr int kMaxTileRows = 12;
 
 }  // namespace

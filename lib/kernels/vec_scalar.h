@@ -207,10 +207,11 @@ RBLN_INLINE void StoreInt8(int8_t* p, V v) {
   for (int i = 0; i < 16; ++i) p[i] = static_cast<int8_t>(v[i]);
 }
 
-// Registers for the sums of a tile: floats, and whole sums of groups. Rows of a
-// tile at most.
+// Registers for the sums of a tile: floats, and whole sums of groups, and the
+// independent chains that keep the multipliers busy. Rows of a tile at most.
 constexpr int kFloatRegisters = 8;
 constexpr int kGroupRegisters = 4;
+constexpr int kProbeChains = 4;
 constexpr int kMaxTileRows = 4;
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "runtime/program.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 namespace rbln {
@@ -62,7 +63,8 @@ BoundProgram::BoundProgram(const ProgramT& program,
 
 BoundProgram::Logits BoundProgram::Run(std::span<const Row> rows,
                                        std::span<const BlockTable> tables,
-                                       ThreadTeam& team) {
+                                       ThreadTeam& team,
+                                       std::vector<double>* seconds) {
   step_rows_ = rows;
   step_tables_ = tables;
   logits_rows_.clear();
@@ -83,10 +85,19 @@ BoundProgram::Logits BoundProgram::Run(std::span<const Row> rows,
   for (size_t i = 0; i < ops_.size(); ++i) {
     next_[i].store(0, std::memory_order_relaxed);
   }
+  using Clock = std::chrono::steady_clock;
+  if (seconds != nullptr) seconds->assign(ops_.size(), 0);
   team.Run([&](int thread) {
+    Clock::time_point last;
+    if (seconds != nullptr) last = Clock::now();
     for (size_t i = 0; i < ops_.size(); ++i) {
       RunOp(ops_[i], thread, team.size(), &next_[i]);
       team.Meet();
+      if (seconds != nullptr && thread == 0) {
+        const Clock::time_point now = Clock::now();
+        (*seconds)[i] = std::chrono::duration<double>(now - last).count();
+        last = now;
+      }
     }
   });
   return {reinterpret_cast<float*>(logits_.data),

@@ -38,13 +38,14 @@ class BoundProgram {
 
   // Runs one step on all threads of `team`. `rows` and `tables` as in
   // Executor::Step, checked by it. Returns the logits, (wanted, stride) floats.
+  // Where `seconds` is not null it is filled with the time of each operation.
   struct Logits {
     float* data;
     int count;
     int64_t stride;
   };
   Logits Run(std::span<const Row> rows, std::span<const BlockTable> tables,
-             ThreadTeam& team);
+             ThreadTeam& team, std::vector<double>* seconds);
 
  private:
   struct Value {

@@ -180,7 +180,7 @@ class ExecutorImpl : public Executor {
                               std::span<const BlockTable> tables) override {
     CheckStep(program_rows, rows, tables);
     const BoundProgram::Logits logits =
-        programs_.at(program_rows)->Run(rows, tables, team_);
+        programs_.at(program_rows)->Run(rows, tables, team_, profile_);
     // Rows are padded to whole panels in the arena, but not to the caller.
     const int64_t columns = manifest_.vocab_size;
     if (logits.stride != columns) {
@@ -192,6 +192,8 @@ class ExecutorImpl : public Executor {
     }
     return {logits.data, static_cast<size_t>(logits.count * columns)};
   }
+
+  void Profile(std::vector<double>* seconds) override { profile_ = seconds; }
 
   void CopyBlock(int from, int to) override {
     std::memcpy(kv_cache_.data() + to * plan_.kv_block_bytes,
@@ -232,6 +234,7 @@ class ExecutorImpl : public Executor {
   Region kv_cache_;
   StepMemory memory_;
   std::map<int, std::unique_ptr<BoundProgram>> programs_;
+  std::vector<double>* profile_ = nullptr;
 };
 
 // The kernels a directory runs with: those it was compiled for, or what

@@ -55,6 +55,10 @@ class Executor {
                                       std::span<const Row> rows,
                                       std::span<const BlockTable> tables) = 0;
 
+  // From now on each Step fills `seconds` with the time that each operation of
+  // its program took, in their order; null ends that.
+  virtual void Profile(std::vector<double>* seconds) {}
+
   // Copies the content of a KV cache block, for copy-on-write.
   virtual void CopyBlock(int from, int to) = 0;
 };
