@@ -27,6 +27,8 @@ void AddCompareCommand(CLI::App& app, const CommonFlags& common,
 void AddGenerateCommand(CLI::App& app, const CommonFlags& common,
                         int& exit_code);
 
+void AddMergeCommand(CLI::App& app, const CommonFlags& common, int& exit_code);
+
 // The compiled directory to run: `named`, else RBLN_MODEL, else the output of
 // ./rbln.yaml. Throws Error(kUsage) where none of them says one.
 std::string ModelDirectory(const std::string& named);

@@ -4,7 +4,10 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cinttypes>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -13,6 +16,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "compiler/options.h"
 #include "job/job.h"
 #include "job/parameters.h"
@@ -30,6 +34,11 @@ struct GenerateFlags {
   std::string chat_template;
   std::string generation_config = "auto";
   std::string memory_limit;
+  std::string order = "input";
+  std::string shard;
+  double max_time = -1;
+  int64_t max_errors = -1;
+  bool resume = false;
   uint64_t seed = 0;
   bool no_prefix_caching = false;
   bool dry_run = false;
@@ -78,6 +87,71 @@ uint64_t ParseBytes(const std::string& text) {
                      text);
   }
   return static_cast<uint64_t>(number * found->second);
+}
+
+// "I/N": the I-th of N, counted from 1.
+void ParseShard(const std::string& text, JobOptions* options) {
+  int64_t index = 0;
+  int64_t count = 0;
+  char rest = 0;
+  if (std::sscanf(text.c_str(), "%" SCNd64 "/%" SCNd64 "%c", &index, &count,
+                  &rest) != 2 ||
+      index < 1 || index > count || count > 1'000'000) {
+    throw UsageError("--shard: expected I/N with I from 1 to N, such as 2/8, "
+                     "got '{}'",
+                     text);
+  }
+  options->shard = index - 1;
+  options->shards = count;
+}
+
+// Checksum of a whole file; empty for standard input.
+std::string InputChecksum(const std::string& path) {
+  if (path == "-") return "";
+  const RandomAccessFile file(path, ErrorKind::kUsage);
+  std::vector<std::byte> buffer(size_t{4} << 20);
+  Hasher hasher;
+  for (uint64_t at = 0; at < file.size(); at += buffer.size()) {
+    const std::span<std::byte> piece = std::span(buffer).first(
+        std::min<uint64_t>(buffer.size(), file.size() - at));
+    file.Read(at, piece);
+    hasher.Update(piece);
+  }
+  return hasher.Digest();
+}
+
+// Where the answers go.
+std::unique_ptr<JobOutput> OpenOutput(const GenerateFlags& flags,
+                                      const std::string& model,
+                                      const Job& job) {
+  if (flags.output.empty() || flags.output == "-") {
+    return std::make_unique<StreamOutput>(flags.order == "input");
+  }
+  const char* isa = std::getenv("RBLN_ISA");
+  return std::make_unique<FileOutput>(
+      flags.output,
+      JournalKey{InputChecksum(flags.prompts),
+                 job.ParametersText() + (isa != nullptr ? isa : ""),
+                 HashBytes(ReadFile(model + "/" + kManifestName,
+                                    ErrorKind::kModel))},
+      flags.resume, /*keep_journal=*/flags.prompts != "-");
+}
+
+// What the command line asks for and cannot have together.
+void CheckFlags(const GenerateFlags& flags) {
+  const bool to_file = !flags.output.empty() && flags.output != "-";
+  if (flags.resume && !to_file) {
+    throw UsageError("--resume: only a run with --output FILE leaves something "
+                     "to resume");
+  }
+  if (flags.resume && flags.prompts == "-") {
+    throw UsageError("--resume: standard input cannot be read again; put the "
+                     "prompts in a file");
+  }
+  if (flags.order == "completion" && to_file) {
+    throw UsageError("--order completion: a file is always in the order of the "
+                     "input; leave out --output");
+  }
 }
 
 Json FlagParameters(const GenerateFlags& flags) {
@@ -169,7 +243,11 @@ int Generate(GenerateFlags flags, const CommonFlags& common) {
     flags.runtime.memory_limit = ParseBytes(flags.memory_limit);
   }
   flags.engine.prefix_caching = !flags.no_prefix_caching;
+  CheckFlags(flags);
   JobOptions options;
+  if (!flags.shard.empty()) ParseShard(flags.shard, &options);
+  options.max_seconds = flags.max_time;
+  options.max_errors = flags.max_errors;
   options.parameters = FlagParameters(flags);
   options.use_generation_config = flags.generation_config == "auto";
   options.chat_template = flags.chat_template;
@@ -190,8 +268,8 @@ int Generate(GenerateFlags flags, const CommonFlags& common) {
   Job job(*executor, model, std::move(options));
   spdlog::debug("{}: loaded, {} threads, {} KV cache blocks", model,
                 executor->threads(), executor->num_blocks());
-  OrderedOutput output(flags.output);
-  const JobResult result = job.Run(input, output);
+  const std::unique_ptr<JobOutput> output = OpenOutput(flags, model, job);
+  const JobResult result = job.Run(input, *output);
 
   JobFacts facts = job.facts();
   facts.model = model;
@@ -204,8 +282,17 @@ int Generate(GenerateFlags flags, const CommonFlags& common) {
   if (!common.quiet) {
     fmt::print(stderr, "{}", ReportText(result, stats, facts));
   }
-  if (result.signal != 0) {
-    spdlog::error("interrupted after {} prompts", result.prompts);
+  if (result.ended_early()) {
+    const bool resumable = !flags.output.empty() && flags.output != "-" &&
+                           flags.prompts != "-";
+    spdlog::error(
+        "{} after {} prompts{}",
+        result.signal != 0   ? "interrupted"
+        : result.out_of_time ? "--max-time is over"
+                             : "more lines with an error than --max-errors",
+        result.prompts,
+        resumable ? "; they are kept: go on with the same command and --resume"
+                  : "");
   }
   return result.exit_code();
 }
@@ -302,6 +389,18 @@ void AddGenerateCommand(CLI::App& app, const CommonFlags& common,
                    "File for the answers; default: standard output")
       ->type_name("FILE");
   command
+      ->add_option("--order", flags->order,
+                   "Of the answers on standard output: input, or completion")
+      ->check(CLI::IsMember({"input", "completion"}))
+      ->capture_default_str();
+  command->add_flag("--resume", flags->resume,
+                    "Go on with what an earlier run of the same command left; "
+                    "begins anew where it left nothing");
+  command
+      ->add_option("--shard", flags->shard,
+                   "Answer the I-th of N parts of the prompts; see merge")
+      ->type_name("I/N");
+  command
       ->add_option("--report", flags->report,
                    "Write the figures of the run there, as JSON")
       ->type_name("FILE");
@@ -360,6 +459,18 @@ void AddGenerateCommand(CLI::App& app, const CommonFlags& common,
       ->add_option("--memory-limit", flags->memory_limit,
                    "Memory to stay under, such as 8G")
       ->type_name("SIZE")
+      ->group(kLimits);
+  command
+      ->add_option("--max-time", flags->max_time,
+                   "End early, cleanly, after so many seconds")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("SECONDS")
+      ->group(kLimits);
+  command
+      ->add_option("--max-errors", flags->max_errors,
+                   "End early when more lines than this carry an error")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("N")
       ->group(kLimits);
   command
       ->add_flag("--no-prefix-caching", flags->no_prefix_caching,

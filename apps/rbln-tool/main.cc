@@ -61,6 +61,7 @@ int Main(int argc, char** argv) {
   AddCompileCommand(app, common, exit_code);
   AddInspectCommand(app, common, exit_code);
   AddGenerateCommand(app, common, exit_code);
+  AddMergeCommand(app, common, exit_code);
   AddBenchCommand(app, common, exit_code);
   AddCompareCommand(app, common, exit_code);
   for (CLI::App* command : app.get_subcommands({})) command->fallthrough();

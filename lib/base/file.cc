@@ -59,6 +59,8 @@ bool ReadFully(int fd, uint64_t offset, std::byte* out, size_t size) {
 
 }  // namespace
 
+FileCalls file_calls = {write, pwrite, fsync, rename};
+
 std::string ReadFile(const std::string& path, ErrorKind kind,
                      size_t max_bytes) {
   const RandomAccessFile file(path, kind);
@@ -149,7 +151,7 @@ FileWriter::~FileWriter() {
 
 void FileWriter::Write(std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = write(fd_, bytes.data(), bytes.size());
+    const ssize_t n = file_calls.write(fd_, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) throw ResourceError("{}: cannot write: {}", path_, Reason());
     bytes.remove_prefix(static_cast<size_t>(n));
@@ -158,8 +160,8 @@ void FileWriter::Write(std::string_view bytes) {
 
 void FileWriter::WriteAt(uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = pwrite(fd_, bytes.data(), bytes.size(),
-                             static_cast<off_t>(offset));
+    const ssize_t n = file_calls.pwrite(fd_, bytes.data(), bytes.size(),
+                                        static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) throw ResourceError("{}: cannot write: {}", path_, Reason());
     bytes = bytes.subspan(static_cast<size_t>(n));
@@ -174,7 +176,7 @@ void FileWriter::Truncate(uint64_t size) {
 }
 
 void FileWriter::Sync() {
-  if (fsync(fd_) != 0) {
+  if (file_calls.fsync(fd_) != 0) {
     throw ResourceError("{}: cannot sync: {}", path_, Reason());
   }
 }
@@ -197,14 +199,14 @@ void WriteFileAtomically(const std::string& path, std::string_view bytes) {
 void SyncDirectory(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) throw ResourceError("{}: cannot open: {}", path, Reason());
-  const int rc = fsync(fd);
+  const int rc = file_calls.fsync(fd);
   const std::string reason = rc != 0 ? Reason() : "";
   close(fd);
   if (rc != 0) throw ResourceError("{}: cannot sync: {}", path, reason);
 }
 
 void RenameFile(const std::string& from, const std::string& to) {
-  if (rename(from.c_str(), to.c_str()) != 0) {
+  if (file_calls.rename(from.c_str(), to.c_str()) != 0) {
     throw ResourceError("{}: cannot rename to {}: {}", from, to, Reason());
   }
   SyncDirectory(ParentDirectory(to));

@@ -4,6 +4,8 @@
 // in one place.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -59,6 +61,15 @@ class RandomAccessFile {
   std::string path_;
   ErrorKind kind_;
 };
+
+// The system calls behind what is written, replaced by tests to inject faults.
+struct FileCalls {
+  ssize_t (*write)(int fd, const void* bytes, size_t size);
+  ssize_t (*pwrite)(int fd, const void* bytes, size_t size, off_t offset);
+  int (*fsync)(int fd);
+  int (*rename)(const char* from, const char* to);
+};
+extern FileCalls file_calls;
 
 // A file being written, buffered by nothing: callers write large pieces. Throws
 // Error(kResource) with the path and the system's reason on any failure.

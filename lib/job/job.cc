@@ -6,15 +6,12 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "job/answer.h"
 
 namespace rbln {
 namespace {
 
-// Lines read ahead of the first one that is not written yet, and bytes of
-// answers that wait for it.
-constexpr int64_t kMaxLinesAhead = 4096;
-constexpr size_t kMaxBytesWaiting = size_t{256} << 20;
 constexpr int kDefaultMaxTokens = 256;
 constexpr int kDefaultCompletionTokens = 16;
 
@@ -137,10 +134,25 @@ JobFacts Job::facts() const {
   return facts;
 }
 
+std::string Job::ParametersText() const {
+  const Json all = {{"flags", options_.parameters},
+                    {"use_generation_config", options_.use_generation_config},
+                    {"chat_template", options_.chat_template.empty()
+                                          ? ""
+                                          : HashBytes(ReadFile(
+                                                options_.chat_template,
+                                                ErrorKind::kUsage))},
+                    {"seed", options_.seed},
+                    {"shard", options_.shard},
+                    {"shards", options_.shards},
+                    {"max_model_len", engine_->limits().max_model_len}};
+  return all.dump();
+}
+
 // One run.
 class Job::Loop {
  public:
-  Loop(Job& job, LineReader& input, OrderedOutput& output)
+  Loop(Job& job, LineReader& input, JobOutput& output)
       : job_(job),
         engine_(*job.engine_),
         input_(input),
@@ -149,9 +161,21 @@ class Job::Loop {
 
   JobResult Run() {
     const auto start = std::chrono::steady_clock::now();
+    const auto seconds = [start] {
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() -
+                                           start)
+          .count();
+    };
+    const JobOptions& options = job_.options_;
+    result_.prompts = result_.resumed = output_.num_resumed();
+    result_.errors = output_.num_resumed_errors();
     while (true) {
-      result_.signal = job_.options_.interrupted();
-      if (result_.signal != 0) break;
+      result_.signal = options.interrupted();
+      result_.out_of_time =
+          options.max_seconds >= 0 && seconds() >= options.max_seconds;
+      result_.too_many_errors =
+          options.max_errors >= 0 && result_.errors > options.max_errors;
+      if (result_.ended_early()) break;
       ReadAhead();
       std::vector<Finished> finished;
       const bool worked = engine_.Step(finished);
@@ -164,10 +188,12 @@ class Job::Loop {
       if (!worked && at_end_) break;
     }
     progress_.Clear();
-    if (result_.signal == 0) output_.Finish();
-    result_.seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
-            .count();
+    if (!result_.ended_early() && !result_.reader_gone) {
+      // The lines below next_index_ that are ours.
+      output_.Finish(OutputIndex(next_index_ - job_.options_.shard +
+                                 job_.options_.shards - 1));
+    }
+    result_.seconds = seconds();
     return result_;
   }
 
@@ -179,12 +205,21 @@ class Job::Loop {
     size_t missing = 0;
   };
 
+  // Of the lines that are this job's, which one a line of the input is.
+  int64_t OutputIndex(int64_t index) const {
+    return index / job_.options_.shards;
+  }
+  // Whether a line is to be answered, and was not before.
+  bool Mine(int64_t index) const {
+    return index % job_.options_.shards == job_.options_.shard &&
+           !output_.Has(OutputIndex(index));
+  }
+
   // Keeps enough waiting for the engine to choose from.
   void ReadAhead() {
     const int enough = 2 * engine_.limits().max_num_seqs + 16;
     while (!at_end_ && engine_.num_waiting() < enough &&
-           next_index_ - output_.next_index() < kMaxLinesAhead &&
-           output_.waiting_bytes() < kMaxBytesWaiting) {
+           output_.MayBegin(OutputIndex(next_index_))) {
       const bool idle = engine_.num_running() + engine_.num_waiting() == 0;
       std::string text;
       switch (input_.Next(idle, text)) {
@@ -194,12 +229,20 @@ class Job::Loop {
         case LineReader::Result::kNotReady:
           return;
         case LineReader::Result::kTooLong:
+          if (!Mine(next_index_)) {
+            ++next_index_;
+            break;
+          }
           Start(BadPromptLine(
               next_index_++, input_.line_number(),
               fmt::format("longer than {} bytes", input_.max_line_bytes())));
           break;
         case LineReader::Result::kLine:
           if (IsBlank(text)) break;
+          if (!Mine(next_index_)) {
+            ++next_index_;
+            break;
+          }
           Start(ParsePromptLine(text, next_index_, input_.line_number(),
                                 job_.context_));
           ++next_index_;
@@ -258,7 +301,8 @@ class Job::Loop {
   void Write(const PromptLine& line, const std::vector<Finished>& results) {
     ++result_.prompts;
     if (line.error) ++result_.errors;
-    output_.Put(line.index, FormatAnswer(line, results, *job_.tokenizer_));
+    output_.Put({OutputIndex(line.index), line.error.has_value(),
+                 FormatAnswer(line, results, *job_.tokenizer_)});
   }
 
   void ShowProgress() {
@@ -282,7 +326,7 @@ class Job::Loop {
   Job& job_;
   Engine& engine_;
   LineReader& input_;
-  OrderedOutput& output_;
+  JobOutput& output_;
   Progress progress_;
   JobResult result_;
   bool at_end_ = false;
@@ -293,7 +337,7 @@ class Job::Loop {
   std::unordered_map<int64_t, std::pair<int64_t, size_t>> requests_;
 };
 
-JobResult Job::Run(LineReader& input, OrderedOutput& output) {
+JobResult Job::Run(LineReader& input, JobOutput& output) {
   return Loop(*this, input, output).Run();
 }
 

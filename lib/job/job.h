@@ -30,8 +30,16 @@ struct JobOptions {
   uint64_t seed = 0;
   EngineOptions engine;  // eos_token_ids are filled in
   ProgressMode progress = ProgressMode::kNone;
+  // Every `shards`-th line, from line `shard` on (counted from 0), is this
+  // job's. Lines keep their index in the whole input.
+  int64_t shard = 0;
+  int64_t shards = 1;
   // The number of a signal that asks the job to end, or 0. Asked at each step.
   std::function<int()> interrupted = [] { return 0; };
+  // Where the job ends early, cleanly: after so many seconds, or when more lines
+  // than this carry an error. Negative: never.
+  double max_seconds = -1;
+  int64_t max_errors = -1;
 };
 
 // Of a model directory, what a job needs beside the programs.
@@ -43,11 +51,14 @@ class Job {
   Job(Executor& executor, const std::string& directory, JobOptions options);
   ~Job();
 
-  // Answers every line. Does not put `output` in its place when a signal ended
-  // the job. Throws Error(kResource) when reading or writing fails.
-  JobResult Run(LineReader& input, OrderedOutput& output);
+  // Answers every line that `output` does not have. Does not end `output` when
+  // the job ended early. Throws Error(kResource) when reading or writing fails.
+  JobResult Run(LineReader& input, JobOutput& output);
 
   const Engine& engine() const { return *engine_; }
+  // Everything that the answers depend on beside the input and the model, as
+  // text that is the same for the same.
+  std::string ParametersText() const;
   // Facts for the report; `input` and `model` are the caller's to fill.
   JobFacts facts() const;
 

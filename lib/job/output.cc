@@ -10,28 +10,26 @@ namespace rbln {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 18;
+// Lines begun ahead of the first one that is not written yet, and bytes of
+// answers that wait for it.
+constexpr int64_t kMaxLinesAhead = 4096;
+constexpr size_t kMaxBytesWaiting = size_t{256} << 20;
 
 }  // namespace
 
-OrderedOutput::OrderedOutput(const std::string& path)
-    : path_(path == "-" ? "" : path) {
-  if (path_.empty()) return;
-  temporary_ = fmt::format("{}.tmp-{}", path_, getpid());
-  file_ = std::make_unique<FileWriter>(temporary_);
+bool StreamOutput::MayBegin(int64_t index) const {
+  return !in_order_ || (index - next_ < kMaxLinesAhead &&
+                        waiting_bytes_ < kMaxBytesWaiting);
 }
 
-OrderedOutput::~OrderedOutput() {
-  if (file_ != nullptr && !finished_) unlink(temporary_.c_str());
-}
-
-void OrderedOutput::Put(int64_t index, std::string line) {
-  line += '\n';
-  if (index != next_) {
-    waiting_bytes_ += line.size();
-    waiting_.emplace(index, std::move(line));
+void StreamOutput::Put(Answer answer) {
+  answer.text += '\n';
+  if (in_order_ && answer.index != next_) {
+    waiting_bytes_ += answer.text.size();
+    waiting_.emplace(answer.index, std::move(answer.text));
     return;
   }
-  buffer_ += line;
+  buffer_ += answer.text;
   ++next_;
   for (auto first = waiting_.begin();
        first != waiting_.end() && first->first == next_;
@@ -43,30 +41,8 @@ void OrderedOutput::Put(int64_t index, std::string line) {
   if (buffer_.size() >= kBufferBytes) Flush();
 }
 
-bool OrderedOutput::Flush() {
-  // What is on its way to a file nobody sees may wait for more.
-  if (file_ == nullptr || buffer_.size() >= kBufferBytes) {
-    Write(buffer_);
-    buffer_.clear();
-  }
-  return !reader_gone_;
-}
-
-void OrderedOutput::Finish() {
-  Write(buffer_);
-  buffer_.clear();
-  if (file_ == nullptr) return;
-  file_->Sync();
-  file_->Close();
-  RenameFile(temporary_, path_);
-  finished_ = true;
-}
-
-void OrderedOutput::Write(std::string_view bytes) {
-  if (file_ != nullptr) {
-    if (!bytes.empty()) file_->Write(bytes);
-    return;
-  }
+bool StreamOutput::Flush() {
+  std::string_view bytes = buffer_;
   while (!bytes.empty() && !reader_gone_) {
     const ssize_t written = write(STDOUT_FILENO, bytes.data(), bytes.size());
     if (written >= 0) {
@@ -78,6 +54,8 @@ void OrderedOutput::Write(std::string_view bytes) {
                           std::strerror(errno));
     }
   }
+  buffer_.clear();
+  return !reader_gone_;
 }
 
 }  // namespace rbln

@@ -1,53 +1,128 @@
-// Answers out, in the order of the input.
+// Answers out: a stream in the order of the input or of completion, or a file
+// that is absent until it is complete, with a journal beside it meanwhile.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 
 namespace rbln {
 
-// Takes lines in any order of their index (0, 1, 2, ... with no gap) and writes
-// them in that order, each as soon as those before it are there. A file is
-// absent until the end and then complete: it is written beside its place,
-// synced and renamed. Standard output is a stream.
-class OrderedOutput {
+// One line of the input, answered. `text` has no end of line.
+struct Answer {
+  int64_t index = 0;  // of the lines, from 0 with no gap
+  bool error = false;
+  std::string text;
+};
+
+// Where a job puts its answers. One thread.
+class JobOutput {
  public:
-  // `path` is empty or "-" for standard output. Throws Error(kResource) where
-  // the file cannot be created.
-  explicit OrderedOutput(const std::string& path);
-  // Removes an unfinished file.
-  ~OrderedOutput();
-  OrderedOutput(const OrderedOutput&) = delete;
-  OrderedOutput& operator=(const OrderedOutput&) = delete;
+  virtual ~JobOutput() = default;
 
-  // `line` has no end of line. Throws Error(kResource) when writing fails.
-  void Put(int64_t index, std::string line);
-  // Writes what is buffered. Returns false when the reader of standard output
-  // has gone away; what is put from then on is dropped.
-  bool Flush();
-  // Puts the file in its place. Every line must have been put.
-  void Finish();
+  // Answers that an earlier run left, which need not be computed again.
+  virtual bool Has(int64_t index) const { return false; }
+  virtual int64_t num_resumed() const { return 0; }
+  virtual int64_t num_resumed_errors() const { return 0; }
+  // Whether line `index` may be begun: what waits for earlier lines is bounded.
+  virtual bool MayBegin(int64_t index) const { return true; }
 
-  int64_t next_index() const { return next_; }
-  // Bytes of lines that wait for an earlier one.
-  size_t waiting_bytes() const { return waiting_bytes_; }
+  // Takes an answer, in any order. Throws Error(kResource) when writing fails.
+  virtual void Put(Answer answer) = 0;
+  // Passes on what was put. Returns false when nobody reads it any more.
+  virtual bool Flush() = 0;
+  // Ends it: answers to all of `count` lines have been put.
+  virtual void Finish(int64_t count) = 0;
+};
+
+// Standard output, in the order of the input (each as soon as those before it
+// are there) or of completion.
+class StreamOutput : public JobOutput {
+ public:
+  explicit StreamOutput(bool in_order) : in_order_(in_order) {}
+
+  bool MayBegin(int64_t index) const override;
+  void Put(Answer answer) override;
+  bool Flush() override;
+  void Finish(int64_t count) override { Flush(); }
 
  private:
-  void Write(std::string_view bytes);
-
-  std::string path_;
-  std::string temporary_;
-  std::unique_ptr<FileWriter> file_;  // null for standard output
+  bool in_order_;
   bool reader_gone_ = false;
-  bool finished_ = false;
   int64_t next_ = 0;
   std::map<int64_t, std::string> waiting_;
   size_t waiting_bytes_ = 0;
   std::string buffer_;
 };
+
+// What the answers of a journal depend on. Each is compared with what a run
+// that resumes has, and named where it differs.
+struct JournalKey {
+  std::string input;       // checksum of the file of prompts
+  std::string parameters;  // everything of the command line that counts
+  std::string model;       // checksum of the manifest
+};
+
+// A file. Answers go to `path`.journal as they finish; at the end the file is
+// written in order, synced and renamed to its place, and the journal removed. A
+// run that ended early, however, leaves a journal to resume from.
+//
+// The journal is lines of text: 16 hexadecimal digits of XXH3-64 over the rest
+// of the line, a space, and the rest: of the first line the key as JSON, of the
+// others INDEX, "ok" or "error", and the answer. What follows the first line
+// that is torn or damaged is not believed, and computed again.
+class FileOutput : public JobOutput {
+ public:
+  // Takes the lock on the journal. Throws Error(kUsage) where there is a journal
+  // and `resume` is not set, or it is of something else; Error(kResource) where
+  // another process holds it or it cannot be written. `keep_journal`: leave it
+  // for a later run when this one ends early.
+  FileOutput(const std::string& path, const JournalKey& key, bool resume,
+             bool keep_journal);
+  ~FileOutput() override;
+  FileOutput(const FileOutput&) = delete;
+  FileOutput& operator=(const FileOutput&) = delete;
+
+  bool Has(int64_t index) const override {
+    return index < static_cast<int64_t>(places_.size()) &&
+           places_[index].offset != 0;
+  }
+  int64_t num_resumed() const override { return num_resumed_; }
+  int64_t num_resumed_errors() const override { return num_resumed_errors_; }
+  void Put(Answer answer) override;
+  bool Flush() override;
+  void Finish(int64_t count) override;
+
+ private:
+  // Where an answer lies in the journal; no answer begins at 0.
+  struct Place {
+    uint64_t offset = 0;
+    uint64_t bytes = 0;
+  };
+
+  void Begin(const JournalKey& key);
+  void Load(const JournalKey& key);
+  void Append(std::string_view rest);
+  void Remember(int64_t index, Place place);
+
+  std::string path_;
+  std::string journal_path_;
+  bool keep_journal_;
+  bool finished_ = false;
+  std::unique_ptr<FileWriter> journal_;
+  uint64_t written_ = 0;  // bytes of the journal, with what is in buffer_
+  std::string buffer_;
+  double synced_at_ = 0;
+  std::vector<Place> places_;
+  int64_t num_resumed_ = 0;
+  int64_t num_resumed_errors_ = 0;
+};
+
+// The name of a file's journal.
+std::string JournalPath(const std::string& path);
 
 }  // namespace rbln

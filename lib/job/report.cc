@@ -30,6 +30,7 @@ std::string Milliseconds(double seconds) {
 
 int JobResult::exit_code() const {
   if (signal != 0) return 128 + signal;
+  if (out_of_time) return static_cast<int>(ErrorKind::kResource);
   return errors > 0 ? 1 : 0;
 }
 
@@ -59,6 +60,8 @@ OrderedJson ReportJson(const JobResult& result, const EngineStats& stats,
       {"seconds", result.seconds},
       {"prompts", result.prompts},
       {"errors", result.errors},
+      {"resumed", result.resumed},
+      {"ended_early", result.ended_early()},
       {"interrupted_by",
        result.signal != 0 ? OrderedJson(result.signal) : OrderedJson(nullptr)},
       {"prompt_tokens", stats.prompt_tokens},
@@ -95,8 +98,13 @@ OrderedJson ReportJson(const JobResult& result, const EngineStats& stats,
 std::string ReportText(const JobResult& result, const EngineStats& stats,
                        const JobFacts& facts) {
   std::string text = fmt::format(
-      "{} prompt{} answered in {:.1f} s, {} with an error\n", result.prompts,
-      result.prompts == 1 ? "" : "s", result.seconds, result.errors);
+      "{} prompt{} answered in {:.1f} s, {} with an error\n",
+      result.prompts - result.resumed,
+      result.prompts - result.resumed == 1 ? "" : "s", result.seconds,
+      result.errors);
+  if (result.resumed > 0) {
+    text += fmt::format("{} more had been answered before\n", result.resumed);
+  }
   text += fmt::format(
       "prefill    {:>9} tokens  {:>9.1f} tokens/s\n"
       "decode     {:>9} tokens  {:>9.1f} tokens/s\n",

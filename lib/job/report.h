@@ -13,11 +13,17 @@ namespace rbln {
 struct JobResult {
   int64_t prompts = 0;       // lines answered, those with an error among them
   int64_t errors = 0;        // lines answered with an error
+  int64_t resumed = 0;       // of the prompts: answered by an earlier run
   int signal = 0;            // that ended the job early; 0: none
+  bool out_of_time = false;  // --max-time ended it early
+  bool too_many_errors = false;  // --max-errors did
   bool reader_gone = false;  // standard output was closed from the other side
   double seconds = 0;
 
-  // 0, 1, or 128 + signal.
+  bool ended_early() const {
+    return signal != 0 || out_of_time || too_many_errors;
+  }
+  // 0, 1, 4 where time ran out, or 128 + signal.
   int exit_code() const;
 };
 

@@ -36,7 +36,7 @@ Outcome RunJob(const std::string& input, JobSetup setup = {}) {
   executor.eos = 3;
   Job job(executor, kModel, setup.options);
   LineReader reader(dir / "in", 10000);
-  OrderedOutput output(dir / "out");
+  FileOutput output(dir / "out", {}, /*resume=*/false, /*keep_journal=*/false);
   Outcome outcome;
   outcome.result = job.Run(reader, output);
   if (std::filesystem::exists(dir / "out")) {

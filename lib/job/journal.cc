@@ -1,0 +1,300 @@
+// FileOutput: the journal, and the file made of it.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstring>
+#include <optional>
+
+#include "base/hash.h"
+#include "base/json.h"
+#include "job/output.h"
+
+namespace rbln {
+namespace {
+
+constexpr int kJournalVersion = 1;
+constexpr size_t kHashDigits = 16;
+constexpr size_t kBufferBytes = size_t{1} << 18;
+// What a power loss may cost at most.
+constexpr double kSyncSeconds = 2;
+
+double Now() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+std::string Checked(std::string_view rest) {
+  return fmt::format("{:016x} {}\n", Hash64(rest), rest);
+}
+
+// What follows the checksum of a whole line; nullopt where that is wrong.
+std::optional<std::string_view> Rest(std::string_view line) {
+  uint64_t hash = 0;
+  if (line.size() <= kHashDigits || line[kHashDigits] != ' ') {
+    return std::nullopt;
+  }
+  const auto [end, error] =
+      std::from_chars(line.data(), line.data() + kHashDigits, hash, 16);
+  const std::string_view rest = line.substr(kHashDigits + 1);
+  if (error != std::errc() || end != line.data() + kHashDigits ||
+      Checked(rest).compare(0, kHashDigits, line, 0, kHashDigits) != 0) {
+    return std::nullopt;
+  }
+  return rest;
+}
+
+// INDEX, "ok" or "error", and where the answer begins in the rest.
+struct Record {
+  int64_t index;
+  bool error;
+  size_t begin;
+};
+std::optional<Record> ParseRecord(std::string_view rest) {
+  Record record{};
+  const auto [end, error] =
+      std::from_chars(rest.data(), rest.data() + rest.size(), record.index);
+  const size_t at = end - rest.data();
+  if (error != std::errc() || record.index < 0) return std::nullopt;
+  if (rest.substr(at).starts_with(" ok ")) {
+    record.begin = at + 4;
+  } else if (rest.substr(at).starts_with(" error ")) {
+    record.error = true;
+    record.begin = at + 7;
+  } else {
+    return std::nullopt;
+  }
+  return record;
+}
+
+// The lines of a file from its start, in pieces.
+class Lines {
+ public:
+  explicit Lines(const RandomAccessFile& file) : file_(file) {}
+
+  // The next whole line and where it begins; nullopt at the end, also before a
+  // last line that has no end.
+  std::optional<std::string_view> Next() {
+    offset_ += taken_;
+    start_ += taken_;
+    taken_ = 0;
+    while (true) {
+      const size_t end = buffer_.find('\n', start_ + scanned_);
+      if (end != std::string::npos) {
+        const std::string_view line =
+            std::string_view(buffer_).substr(start_, end - start_);
+        taken_ = line.size() + 1;
+        scanned_ = 0;
+        return line;
+      }
+      scanned_ = buffer_.size() - start_;
+      buffer_.erase(0, start_);
+      start_ = 0;
+      const uint64_t left = file_.size() - read_;
+      if (left == 0) return std::nullopt;
+      const size_t piece = std::min<uint64_t>(left, size_t{1} << 20);
+      const size_t old = buffer_.size();
+      buffer_.resize(old + piece);
+      file_.Read(read_, std::as_writable_bytes(
+                            std::span(buffer_).subspan(old, piece)));
+      read_ += piece;
+    }
+  }
+  uint64_t offset() const { return offset_; }
+
+ private:
+  const RandomAccessFile& file_;
+  std::string buffer_;
+  size_t start_ = 0;
+  size_t scanned_ = 0;
+  size_t taken_ = 0;
+  uint64_t offset_ = 0;
+  uint64_t read_ = 0;
+};
+
+}  // namespace
+
+std::string JournalPath(const std::string& path) { return path + ".journal"; }
+
+FileOutput::FileOutput(const std::string& path, const JournalKey& key,
+                       bool resume, bool keep_journal)
+    : path_(path),
+      journal_path_(JournalPath(path)),
+      keep_journal_(keep_journal) {
+  journal_ = std::make_unique<FileWriter>(journal_path_, /*append=*/true);
+  struct stat info {};
+  if (flock(journal_->fd(), LOCK_EX | LOCK_NB) != 0 ||
+      fstat(journal_->fd(), &info) != 0 || info.st_nlink == 0) {
+    finished_ = true;  // it is not ours
+    throw ResourceError("{}: another process is writing it; wait for that, or "
+                        "name another output",
+                        path_);
+  }
+  if (info.st_size == 0) {
+    try {
+      Begin(key);
+    } catch (const Error&) {
+      unlink(journal_path_.c_str());
+      throw;
+    }
+    return;
+  }
+  // Until it is known to be ours, whatever goes wrong leaves it as it is.
+  keep_journal_ = true;
+  if (!resume) {
+    throw UsageError(
+        "{}: an earlier run did not end; go on with it by --resume, or remove "
+        "{} to begin again",
+        path_, journal_path_);
+  }
+  Load(key);
+  keep_journal_ = keep_journal;
+}
+
+FileOutput::~FileOutput() {
+  if (finished_ || journal_ == nullptr) return;
+  try {
+    Flush();
+    journal_->Sync();
+  } catch (const Error&) {
+    // What did not get there will be computed again.
+  }
+  if (!keep_journal_) unlink(journal_path_.c_str());
+}
+
+void FileOutput::Begin(const JournalKey& key) {
+  const Json header = {{"rbln_journal", kJournalVersion},
+                       {"input", key.input},
+                       {"parameters", key.parameters},
+                       {"model", key.model}};
+  Append(header.dump());
+  Flush();
+  journal_->Sync();
+  synced_at_ = Now();
+}
+
+void FileOutput::Load(const JournalKey& key) {
+  const RandomAccessFile file(journal_path_, ErrorKind::kUsage);
+  Lines lines(file);
+  std::optional<std::string_view> line = lines.Next();
+  const std::optional<std::string_view> header =
+      line ? Rest(*line) : std::nullopt;
+  if (!line) {
+    // Not even its first line was written: nothing was answered.
+    journal_->Truncate(0);
+    return Begin(key);
+  }
+  if (!header) {
+    throw UsageError("{}: damaged in its first line; remove it to begin again",
+                     journal_path_);
+  }
+  const Json found =
+      ParseJson(std::string(*header), journal_path_, ErrorKind::kUsage);
+  if (found.value("rbln_journal", 0) != kJournalVersion) {
+    throw UsageError("{}: of another version of this tool; remove it to begin "
+                     "again",
+                     journal_path_);
+  }
+  const auto same = [&](const char* field, const std::string& now,
+                        const char* what) {
+    if (found.value(field, "") == now) return;
+    throw UsageError(
+        "--resume: {} changed since {} was begun; run with what it was begun "
+        "with, or remove {} to begin again",
+        what, journal_path_, journal_path_);
+  };
+  same("input", key.input, "the file of prompts");
+  same("model", key.model, "the model");
+  same("parameters", key.parameters, "a parameter");
+  line = lines.Next();
+  for (; line; line = lines.Next()) {
+    const std::optional<std::string_view> rest = Rest(*line);
+    const std::optional<Record> record =
+        rest ? ParseRecord(*rest) : std::nullopt;
+    // No run begins lines so far apart; only damage looks like that.
+    if (!record || record->index > (int64_t{1} << 40)) break;
+    if (Has(record->index)) continue;
+    Remember(record->index,
+             {lines.offset() + kHashDigits + 1 + record->begin,
+              rest->size() - record->begin});
+    ++num_resumed_;
+    num_resumed_errors_ += record->error;
+  }
+  written_ = lines.offset();
+  if (written_ < file.size()) journal_->Truncate(written_);
+  synced_at_ = Now();
+}
+
+void FileOutput::Remember(int64_t index, Place place) {
+  if (index >= static_cast<int64_t>(places_.size())) places_.resize(index + 1);
+  places_[index] = place;
+}
+
+void FileOutput::Append(std::string_view rest) {
+  const std::string line = Checked(rest);
+  buffer_ += line;
+  written_ += line.size();
+}
+
+void FileOutput::Put(Answer answer) {
+  const std::string head = fmt::format("{} {} ", answer.index,
+                                       answer.error ? "error" : "ok");
+  Remember(answer.index,
+           {written_ + kHashDigits + 1 + head.size(), answer.text.size()});
+  Append(head + answer.text);
+}
+
+bool FileOutput::Flush() {
+  if (!buffer_.empty()) {
+    // Once begun, a write that fails leaves a torn line, after which nothing
+    // more may be written.
+    const std::string bytes = std::exchange(buffer_, "");
+    journal_->Write(bytes);
+  }
+  if (Now() - synced_at_ > kSyncSeconds) {
+    journal_->Sync();
+    synced_at_ = Now();
+  }
+  return true;
+}
+
+void FileOutput::Finish(int64_t count) {
+  Flush();
+  journal_->Sync();
+  const std::string temporary = path_ + ".tmp";
+  try {
+    const RandomAccessFile journal(journal_path_, ErrorKind::kResource);
+    FileWriter file(temporary);
+    std::string out;
+    for (int64_t index = 0; index < count; ++index) {
+      const Place place = places_.at(index);
+      const size_t old = out.size();
+      out.resize(old + place.bytes + 1);
+      journal.Read(place.offset, std::as_writable_bytes(
+                                     std::span(out).subspan(old, place.bytes)));
+      out.back() = '\n';
+      if (out.size() >= kBufferBytes) {
+        file.Write(out);
+        out.clear();
+      }
+    }
+    file.Write(out);
+    file.Sync();
+    file.Close();
+    RenameFile(temporary, path_);
+  } catch (const Error&) {
+    unlink(temporary.c_str());
+    keep_journal_ = true;
+    throw;
+  }
+  finished_ = true;
+  unlink(journal_path_.c_str());
+}
+
+}  // namespace rbln

@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# Kills a run again and again, resumes it, and holds the file against that of an
+# undisturbed run; shards and merge likewise. Arguments: the tool, the source
+# directory. RBLN_TEST_KILLS: how often to kill (default 20).
+set -euo pipefail
+tool=$1
+source=$2
+kills=${RBLN_TEST_KILLS:-20}
+work=$(mktemp -d)
+export XDG_CACHE_HOME=$work/cache
+trap 'rm -rf "$work"' EXIT
+cd "$source"
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+
+dir=$work/tiny.rbln
+"$tool" -q compile examples/rbln.yaml --output "$dir"
+prompts=$work/prompts.jsonl
+for i in $(seq 1 150); do
+  echo "{\"id\": $i, \"messages\": [{\"role\": \"user\", \"content\":" \
+    "\"Count from 1 to $i.\"}], \"temperature\": 0.8, \"max_tokens\": 40}"
+  [ $((i % 10)) != 0 ] || echo "not JSON, line $i"
+done >"$prompts"
+lines=$(wc -l <"$prompts")
+
+run() { "$tool" -q generate "$prompts" --model "$dir" "$@"; }
+run -o "$work/whole" && fail "errors must show" || [ $? = 1 ] || fail "exit $?"
+run >"$work/stream" || [ $? = 1 ]
+cmp "$work/whole" "$work/stream"
+
+# Kill at random moments; a run that is resumed must not answer again what the
+# journal has.
+out=$work/out
+journal=$out.journal
+killed=0
+while [ "$killed" -lt "$kills" ]; do
+  before=0
+  [ ! -f "$journal" ] || before=$(grep -c . "$journal" || true)
+  "$tool" -q generate "$prompts" --model "$dir" -o "$out" --resume &
+  pid=$!
+  sleep "0.0$((RANDOM % 10))$((RANDOM % 10))"
+  if kill -9 "$pid" 2>/dev/null; then killed=$((killed + 1)); fi
+  code=0
+  wait "$pid" 2>/dev/null || code=$?
+  if [ "$code" = 137 ]; then
+    # Absent or whole, also where the kill fell behind the rename.
+    [ ! -e "$out" ] || cmp "$work/whole" "$out"
+    # Each line once: an index twice was computed twice.
+    if [ -s "$journal" ]; then
+      doubles=$(tail -n +2 "$journal" | cut -d' ' -f2 | sort | uniq -d | wc -l)
+      [ "$doubles" = 0 ] || fail "$doubles answers computed twice"
+      after=$(grep -c . "$journal")
+      # A torn last line may go.
+      [ "$((after + 1))" -ge "$before" ] || fail "the journal shrank"
+    fi
+  else
+    [ "$code" = 1 ] || fail "exit $code"
+    cmp "$work/whole" "$out"
+    [ ! -e "$journal" ] || fail "the journal is left"
+    rm -f "$out"
+  fi
+done
+run -o "$out" --resume || [ $? = 1 ] || fail "exit $?"
+cmp "$work/whole" "$out"
+
+# SIGINT keeps what was answered, says so, and exits with 130.
+rm -f "$out"
+code=0
+timeout --signal=INT 0.15 "$tool" -q generate "$prompts" --model "$dir" \
+  -o "$out" 2>"$work/err" || code=$?
+if [ "$code" = 124 ]; then # timeout's own: it sent the signal
+  grep -q -- 'go on with the same command and --resume' "$work/err" ||
+    fail "$(cat "$work/err")"
+  code=0
+  run -o "$out" 2>"$work/err" || code=$?
+  [ "$code" = 2 ] || fail "a journal was taken for nothing: exit $code"
+  code=0
+  run -o "$out" --resume --seed 3 2>"$work/err" || code=$?
+  [ "$code" = 2 ] && grep -q 'a parameter changed' "$work/err" ||
+    fail "exit $code: $(cat "$work/err")"
+  run -o "$out" --resume || [ $? = 1 ]
+  cmp "$work/whole" "$out"
+fi
+
+# Time that is over ends it early; a job goes on until it is done.
+rm -f "$out"
+rounds=0
+while [ ! -e "$out" ]; do
+  run -o "$out" --resume --max-time 0.1 2>"$work/err" || code=$?
+  rounds=$((rounds + 1))
+  [ "$rounds" -lt 1000 ] || fail "--max-time gets nowhere"
+done
+cmp "$work/whole" "$out"
+code=0
+run -o "$work/errors" --max-errors 3 2>"$work/err" || code=$?
+[ "$code" = 1 ] && grep -q -- '--max-errors' "$work/err" || fail "exit $code"
+
+# Shards, merged, are the whole.
+for i in 1 2 3; do
+  run -o "$work/part.$i" --shard "$i/3" || [ $? = 1 ]
+done
+"$tool" -q merge "$work"/part.[123] -o "$work/merged"
+cmp "$work/whole" "$work/merged"
+rm "$work/part.2"
+code=0
+"$tool" -q merge "$work"/part.{1,2,3} -o "$work/merged2" 2>"$work/err" || code=$?
+[ "$code" = 2 ] && grep -q 'part.2: shard 2/3 is not there' "$work/err" ||
+  fail "exit $code: $(cat "$work/err")"
+
+# Answers as they finish are the same lines.
+run --order completion >"$work/unordered" || [ $? = 1 ]
+sort "$work/unordered" | cmp - <(sort "$work/whole")
+# A reader that goes away is no error.
+grep -v '^not' "$prompts" >"$work/good"
+set +o pipefail
+{ "$tool" -q generate "$work/good" --model "$dir" || echo "$?" >"$work/code"; } |
+  head -n 1 >/dev/null
+[ ! -e "$work/code" ] || fail "exit $(cat "$work/code") for a closed pipe"
+[ "$(wc -l <"$work/whole")" = "$lines" ] || fail "lines"
+echo "killed $killed times"
