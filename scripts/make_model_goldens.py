@@ -11,6 +11,7 @@ eager attention. The example model gets a golden of its own, from chat prompts.
 golden.json is
 
     {"family": "...",
+     "max_seq_len": 256,           where it matters: see LONG and SHORT
      "prompts": [{"ids": [...],
                   "logits": [{"position": 6, "values": [...]}, ...],
                   "greedy": [...],        64 tokens, an EOS does not end them
@@ -125,6 +126,56 @@ FAMILIES = {
         "sliding_window": None, "vocab_size": 240, "dtype": "bfloat16",
         "rope_parameters": {"rope_theta": 1000000.0, "rope_type": "default"},
     },
+    "qwen2-yarn": without(
+        LLAMA, "attention_bias", "mlp_bias", "bos_token_id") | {
+        "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2",
+        "hidden_size": 64, "num_key_value_heads": 2, "rms_norm_eps": 1e-6,
+        "max_position_embeddings": 128, "torch_dtype": "bfloat16",
+        "rope_scaling": {
+            "factor": 4.0, "original_max_position_embeddings": 64,
+            "type": "yarn"},
+    },
+    "llama-yarn-mscale": LLAMA | {
+        "hidden_size": 64, "num_key_value_heads": 2, "torch_dtype": "bfloat16",
+        "rope_scaling": {
+            "factor": 8.0, "original_max_position_embeddings": 32,
+            "beta_fast": 16, "beta_slow": 2, "mscale": 1.5,
+            "mscale_all_dim": 0.5, "truncate": False, "rope_type": "yarn"},
+    },
+    "llama-dynamic": LLAMA | {
+        "max_position_embeddings": 128, "num_key_value_heads": 2,
+        "torch_dtype": "bfloat16",
+        "rope_scaling": {"rope_type": "dynamic", "factor": 2.0},
+    },
+    "mistral-longrope": without(
+        LLAMA, "attention_bias", "mlp_bias") | {
+        "architectures": ["MistralForCausalLM"], "model_type": "mistral",
+        "num_key_value_heads": 2, "sliding_window": None,
+        "torch_dtype": "bfloat16",
+        "rope_scaling": {
+            "type": "longrope", "original_max_position_embeddings": 128,
+            "short_factor": [1.0, 1.1, 1.3, 1.5],
+            "long_factor": [1.5, 2.5, 4.0, 6.0]},
+    },
+    # The last of three layers attends to all.
+    "qwen2-hybrid-window": without(
+        LLAMA, "attention_bias", "mlp_bias", "rope_scaling",
+        "bos_token_id") | {
+        "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2",
+        "num_hidden_layers": 3, "num_key_value_heads": 2,
+        "sliding_window": 8, "max_window_layers": 1,
+        "use_sliding_window": True, "torch_dtype": "bfloat16",
+        "layer_types": ["sliding_attention", "sliding_attention",
+                        "full_attention"],
+    },
+    # Without layer_types: the layers from max_window_layers on slide.
+    "qwen3-hybrid-window": without(
+        LLAMA, "mlp_bias", "rope_scaling", "bos_token_id") | {
+        "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3",
+        "head_dim": 8, "num_key_value_heads": 2, "sliding_window": 8,
+        "max_window_layers": 1, "use_sliding_window": True,
+        "torch_dtype": "bfloat16",
+    },
     "llama-bias": LLAMA | {
         "attention_bias": True, "mlp_bias": True, "num_key_value_heads": 1,
         "head_dim": 8, "torch_dtype": "float16",
@@ -139,6 +190,15 @@ FAMILIES = {
     },
 }
 SHARDS = {"llama-sharded": 3}
+# Beside golden.json, golden-long.json for sequences of so many tokens in all,
+# with a prompt that goes beyond what the model was trained for. Where the
+# frequencies depend on the length, transformers is given texts filled up to it:
+# what comes later changes nothing else.
+LONG = {"qwen2-yarn": 256, "llama-yarn-mscale": 256, "llama-dynamic": 256,
+        "mistral-longrope": 256, "llama-gqa-tied-linear": 512}
+LONG_PROMPT_LENGTHS = (1, 40, 170)
+# The same for golden.json, where the model's own limit would be another case.
+SHORT = {"mistral-longrope": 128}
 
 EXAMPLE_PROMPTS = [
     [{"role": "user", "content": "Hello! Who are you?"}],
@@ -207,10 +267,15 @@ def load(path):
 
 
 @torch.no_grad()
-def golden_prompt(model, ids):
+def golden_prompt(model, ids, length=0):
     """One prompt's record. The whole text is run anew for every token, so that
-    no cache stands between the model and its answer."""
-    logits = model(torch.tensor([ids]), use_cache=False).logits[0]
+    no cache stands between the model and its answer; filled up to `length`."""
+    def run(text):
+        filled = text + [0] * (length - len(text))
+        logits = model(torch.tensor([filled]), use_cache=False).logits[0]
+        return logits[:len(text)]
+
+    logits = run(ids)
     positions = sorted({0, len(ids) // 2, len(ids) - 1})
     record = {
         "ids": ids,
@@ -219,7 +284,7 @@ def golden_prompt(model, ids):
     }
     text, gaps = list(ids), []
     for _ in range(GREEDY_TOKENS):
-        last = model(torch.tensor([text]), use_cache=False).logits[0, -1]
+        last = run(text)[-1]
         best = last.topk(2)
         gaps.append(float((best.values[0] - best.values[1]) /
                           last.square().mean().sqrt()))
@@ -234,10 +299,11 @@ def floats(tensor):
     return [float(str(x)) for x in tensor.numpy()]
 
 
-def write_golden(path, family, prompts):
+def write_golden(path, family, prompts, length=0):
+    head = f'  "max_seq_len": {length},\n' if length else ""
     lines = ",\n".join(
         "    " + json.dumps(p, separators=(",", ":")) for p in prompts)
-    path.write_text(f'{{\n  "family": "{family}",\n  "prompts": [\n'
+    path.write_text(f'{{\n  "family": "{family}",\n{head}  "prompts": [\n'
                     f'{lines}\n  ]\n}}\n')
 
 
@@ -254,21 +320,33 @@ def make_family(name):
         write_checkpoint(path, config, state, SHARDS.get(name, 1))
         model = load(path)
         generator = torch.Generator().manual_seed(seed)
-        prompts = []
-        for length in PROMPT_LENGTHS:
-            ids = torch.randint(config["vocab_size"], (length,),
-                                generator=generator).tolist()
-            prompts.append(golden_prompt(model, ids))
-            if (prompts[-1]["min_gap"] < MIN_GAP or
-                    len(set(prompts[-1]["greedy"])) < MIN_DISTINCT):
-                break
-        else:
-            write_golden(path / "golden.json", name, prompts)
+        short, length = SHORT.get(name, 0), LONG.get(name, 0)
+        prompts = golden_prompts(model, generator, PROMPT_LENGTHS, short)
+        longer = prompts and length and golden_prompts(
+            model, generator, LONG_PROMPT_LENGTHS, length)
+        if prompts and (longer or not length):
+            write_golden(path / "golden.json", name, prompts, short)
+            if length:
+                write_golden(path / "golden-long.json", name, longer, length)
+            prompts += longer or []
             gaps = " ".join(f"{p['min_gap']:.1e}" for p in prompts)
             distinct = [len(set(p["greedy"])) for p in prompts]
             print(f"{name}: seed {seed}, gaps {gaps}, distinct {distinct}")
             return
     sys.exit(f"{name}: no seed below 500 gives a fair golden")
+
+
+def golden_prompts(model, generator, lengths, length=0):
+    """The records of random prompts, or None where one is not fair."""
+    prompts = []
+    for size in lengths:
+        ids = torch.randint(model.config.vocab_size, (size,),
+                            generator=generator).tolist()
+        prompts.append(golden_prompt(model, ids, length))
+        if (prompts[-1]["min_gap"] < MIN_GAP or
+                len(set(prompts[-1]["greedy"])) < MIN_DISTINCT):
+            return None
+    return prompts
 
 
 def make_example():

@@ -39,6 +39,7 @@ struct GenerateFlags {
   double max_time = -1;
   int64_t max_errors = -1;
   bool resume = false;
+  std::string prefix_cache_size = "8G";
   uint64_t seed = 0;
   bool no_prefix_caching = false;
   bool dry_run = false;
@@ -66,7 +67,7 @@ void CatchSignals() {
   signal(SIGPIPE, SIG_IGN);
 }
 
-uint64_t ParseBytes(const std::string& text) {
+uint64_t ParseBytes(const char* flag, const std::string& text) {
   size_t end = 0;
   double number = 0;
   try {
@@ -83,8 +84,7 @@ uint64_t ParseBytes(const std::string& text) {
   const auto found = kUnits.find(unit);
   if (end == 0 || found == kUnits.end() || !(number > 0) ||
       number * found->second > 1e18) {
-    throw UsageError("--memory-limit: a size such as 8G is wanted, got '{}'",
-                     text);
+    throw UsageError("{}: a size such as 8G is wanted, got '{}'", flag, text);
   }
   return static_cast<uint64_t>(number * found->second);
 }
@@ -240,8 +240,11 @@ ProgressMode ProgressFor(const CommonFlags& common) {
 
 int Generate(GenerateFlags flags, const CommonFlags& common) {
   if (!flags.memory_limit.empty()) {
-    flags.runtime.memory_limit = ParseBytes(flags.memory_limit);
+    flags.runtime.memory_limit =
+        ParseBytes("--memory-limit", flags.memory_limit);
   }
+  flags.engine.prefix_cache_bytes =
+      ParseBytes("--prefix-cache-size", flags.prefix_cache_size);
   flags.engine.prefix_caching = !flags.no_prefix_caching;
   CheckFlags(flags);
   JobOptions options;
@@ -405,6 +408,11 @@ void AddGenerateCommand(CLI::App& app, const CommonFlags& common,
                    "Write the figures of the run there, as JSON")
       ->type_name("FILE");
   command
+      ->add_option("--trace", flags->engine.trace,
+                   "Write what ran when there, for Perfetto or "
+                   "chrome://tracing")
+      ->type_name("FILE");
+  command
       ->add_option("--chat-template", flags->chat_template,
                    "Jinja template to use instead of the model's")
       ->type_name("FILE");
@@ -460,6 +468,26 @@ void AddGenerateCommand(CLI::App& app, const CommonFlags& common,
                    "Memory to stay under, such as 8G")
       ->type_name("SIZE")
       ->group(kLimits);
+  CLI::Option* const no_prefix_caching =
+      command
+          ->add_flag("--no-prefix-caching", flags->no_prefix_caching,
+                     "Compute every prompt from its start")
+          ->group(kLimits);
+  CLI::Option* const prefix_cache =
+      command
+          ->add_option("--prefix-cache", flags->engine.prefix_cache,
+                       "Keep the KV cache blocks of prompts there between "
+                       "runs")
+          ->type_name("DIR")
+          ->excludes(no_prefix_caching)
+          ->group(kLimits);
+  command
+      ->add_option("--prefix-cache-size", flags->prefix_cache_size,
+                   "The most that --prefix-cache keeps")
+      ->type_name("SIZE")
+      ->needs(prefix_cache)
+      ->capture_default_str()
+      ->group(kLimits);
   command
       ->add_option("--max-time", flags->max_time,
                    "End early, cleanly, after so many seconds")
@@ -471,10 +499,6 @@ void AddGenerateCommand(CLI::App& app, const CommonFlags& common,
                    "End early when more lines than this carry an error")
       ->check(CLI::NonNegativeNumber)
       ->type_name("N")
-      ->group(kLimits);
-  command
-      ->add_flag("--no-prefix-caching", flags->no_prefix_caching,
-                 "Compute every prompt from its start")
       ->group(kLimits);
   command
       ->add_flag("--verify", flags->runtime.verify,

@@ -205,11 +205,11 @@ void SyncDirectory(const std::string& path) {
   if (rc != 0) throw ResourceError("{}: cannot sync: {}", path, reason);
 }
 
-void RenameFile(const std::string& from, const std::string& to) {
+void RenameFile(const std::string& from, const std::string& to, bool sync) {
   if (file_calls.rename(from.c_str(), to.c_str()) != 0) {
     throw ResourceError("{}: cannot rename to {}: {}", from, to, Reason());
   }
-  SyncDirectory(ParentDirectory(to));
+  if (sync) SyncDirectory(ParentDirectory(to));
 }
 
 void ReplaceDirectory(const std::string& from, const std::string& to) {

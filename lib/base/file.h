@@ -102,8 +102,10 @@ void WriteFileAtomically(const std::string& path, std::string_view bytes);
 
 // Syncs a directory, so that renames in it survive a power loss.
 void SyncDirectory(const std::string& path);
-// rename(2), then a sync of the parent directory.
-void RenameFile(const std::string& from, const std::string& to);
+// rename(2), then, unless what may be lost is only a cache, a sync of the parent
+// directory.
+void RenameFile(const std::string& from, const std::string& to,
+                bool sync = true);
 // Puts directory `from` at `to`. What was at `to` is exchanged for it in one
 // step and then removed; there is no moment at which `to` is half-made.
 void ReplaceDirectory(const std::string& from, const std::string& to);

@@ -16,15 +16,28 @@ namespace rbln {
 enum class DType { kFloat32, kFloat16, kBFloat16 };
 const char* DTypeName(DType dtype);  // "float32", "float16", "bfloat16"
 
-// How rotary frequencies are scaled beyond the trained length. `frequencies`
-// of ModelDescription::InverseFrequencies has it applied already.
+// How rotary frequencies are scaled beyond the trained length, under the names
+// of config.json.
 struct RopeScaling {
-  enum class Kind { kNone, kLinear, kLlama3 };
+  enum class Kind { kNone, kLinear, kLlama3, kDynamic, kYarn, kLongrope };
   Kind kind = Kind::kNone;
   double factor = 1.0;
-  double low_freq_factor = 1.0;   // llama3
-  double high_freq_factor = 4.0;  // llama3
-  int original_max_position_embeddings = 0;  // llama3
+  int original_max_position_embeddings = 0;  // llama3, yarn, longrope
+  double low_freq_factor = 1.0;              // llama3
+  double high_freq_factor = 4.0;             // llama3
+  double attention_factor = 1.0;             // yarn, longrope
+  double beta_fast = 32.0;                   // yarn
+  double beta_slow = 1.0;                    // yarn
+  bool truncate = true;                      // yarn
+  // longrope: divisors of the frequencies, head_dim / 2 of them, for lengths up
+  // to the original one and for longer ones.
+  std::vector<float> short_factor, long_factor;
+};
+
+// What rotary embeddings are computed from.
+struct RotaryConstants {
+  std::vector<float> inverse_frequencies;  // (head_dim / 2)
+  float attention_factor = 1.0f;  // cosines and sines are multiplied by it
 };
 
 // What a decoder-only model is, by features rather than by family.
@@ -50,9 +63,14 @@ struct ModelDescription {
   std::vector<int> sliding_window;
   DType dtype = DType::kBFloat16;  // of the checkpoint's weights
 
-  // The rotary inverse frequencies, float32, head_dim / 2 of them, computed as
-  // transformers computes them, scaling applied.
-  std::vector<float> InverseFrequencies() const;
+  // What transformers.modeling_rope_utils computes for a sequence of
+  // `max_seq_len` tokens. There, dynamic and longrope scaling change with the
+  // length a sequence has grown to; here a token's keys never change, so that
+  // the length compiled for decides, as in vLLM.
+  RotaryConstants Rotary(int max_seq_len) const;
+  // The longest sequence that the model, with its RoPE scaling, is made for; at
+  // least max_position_embeddings.
+  int LongestSequence() const;
   // Number of weights, tied ones counted once.
   int64_t NumParameters() const;
 };

@@ -1,6 +1,7 @@
 // config.json -> ModelDescription, with the defaults of transformers.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <optional>
@@ -116,6 +117,57 @@ std::string Architecture(const Reader& config) {
       config.name(), type.empty() ? "absent" : type, known);
 }
 
+void ReadYarn(const Reader& rope, RopeScaling* scaling) {
+  scaling->beta_fast = rope.Number("beta_fast", 32.0);
+  scaling->beta_slow = rope.Number("beta_slow", 1.0);
+  scaling->truncate = rope.Flag("truncate", true);
+}
+
+void ReadLongrope(const Reader& rope, int head_dim, RopeScaling* scaling) {
+  const auto read = [&](const char* key) {
+    const Json* list = rope.Find(key);
+    std::vector<float> factors;
+    if (list != nullptr && list->is_array()) {
+      for (const Json& factor : *list) {
+        if (factor.is_number() && factor.get<float>() > 0) {
+          factors.push_back(factor.get<float>());
+        }
+      }
+    }
+    if (list == nullptr || factors.size() != list->size() ||
+        factors.size() != static_cast<size_t>(head_dim / 2)) {
+      throw UsageError("{}: '{}' is {}, expected a list of {} positive numbers",
+                       rope.name(), key,
+                       list == nullptr ? "missing" : Reader::Short(*list),
+                       head_dim / 2);
+    }
+    return factors;
+  };
+  scaling->short_factor = read("short_factor");
+  scaling->long_factor = read("long_factor");
+}
+
+// As the papers of YaRN and LongRoPE suggest.
+double DefaultAttentionFactor(const Reader& rope, const RopeScaling& scaling) {
+  const double factor = scaling.factor;
+  if (factor <= 1) return 1.0;
+  if (scaling.kind == RopeScaling::Kind::kYarn) {
+    const auto mscale = [&](double scale) {
+      return 0.1 * scale * std::log(factor) + 1.0;
+    };
+    const bool both =
+        rope.Find("mscale") != nullptr && rope.Find("mscale_all_dim") != nullptr;
+    return both ? mscale(rope.Number("mscale", 1)) /
+                      mscale(rope.Number("mscale_all_dim", 1))
+                : mscale(1.0);
+  }
+  if (scaling.kind == RopeScaling::Kind::kLongrope) {
+    return std::sqrt(1 + std::log(factor) /
+                             std::log(scaling.original_max_position_embeddings));
+  }
+  return 1.0;
+}
+
 void ReadRope(const Reader& config, ModelDescription* model) {
   model->rope_theta = config.Number("rope_theta", 10000.0);
   const Json* scaling = config.Find("rope_parameters");
@@ -131,18 +183,41 @@ void ReadRope(const Reader& config, ModelDescription* model) {
   }
   const Reader rope(*scaling, config.name() + ": " + key);
   model->rope_theta = rope.Number("rope_theta", model->rope_theta);
+  if (rope.Number("partial_rotary_factor", 1.0) != 1.0) {
+    throw UsageError(
+        "{}: 'partial_rotary_factor' other than 1 is not supported",
+        rope.name());
+  }
   const std::string type =
       rope.Text("rope_type", rope.Text("type", "default"));
   RopeScaling& result = model->rope_scaling;
   if (type == "default") return;
+  // Some files have it beside the other limits, and then it counts.
+  result.original_max_position_embeddings = config.Integer(
+      "original_max_position_embeddings",
+      rope.Integer("original_max_position_embeddings",
+                   model->max_position_embeddings));
+  const double ratio = static_cast<double>(model->max_position_embeddings) /
+                       result.original_max_position_embeddings;
+  bool needs_factor = true;
   if (type == "linear") {
     result.kind = RopeScaling::Kind::kLinear;
+  } else if (type == "dynamic") {
+    result.kind = RopeScaling::Kind::kDynamic;
+  } else if (type == "yarn") {
+    result.kind = RopeScaling::Kind::kYarn;
+    result.factor = ratio;
+    needs_factor = false;
+    ReadYarn(rope, &result);
+  } else if (type == "longrope") {
+    result.kind = RopeScaling::Kind::kLongrope;
+    result.factor = ratio;
+    needs_factor = false;
+    ReadLongrope(rope, model->head_dim, &result);
   } else if (type == "llama3") {
     result.kind = RopeScaling::Kind::kLlama3;
     result.low_freq_factor = rope.Number("low_freq_factor", 1.0);
     result.high_freq_factor = rope.Number("high_freq_factor", 4.0);
-    result.original_max_position_embeddings =
-        rope.Integer("original_max_position_embeddings", 8192);
     if (!(result.high_freq_factor > result.low_freq_factor)) {
       throw UsageError(
           "{}: 'high_freq_factor' is {}, expected more than 'low_freq_factor', "
@@ -152,13 +227,24 @@ void ReadRope(const Reader& config, ModelDescription* model) {
   } else {
     throw UsageError(
         "{}: rope type '{}' is not supported; supported are: default, linear, "
-        "llama3",
+        "llama3, dynamic, yarn, longrope",
         rope.name(), type);
   }
-  if (rope.Find("factor") == nullptr) {
+  if (needs_factor && rope.Find("factor") == nullptr) {
     throw UsageError("{}: 'factor' is missing", rope.name());
   }
-  result.factor = rope.Number("factor", 1.0);
+  result.factor = rope.Number("factor", result.factor);
+  // yarn and longrope have it depend on the factor, unless it is given.
+  result.attention_factor =
+      rope.Number("attention_factor", DefaultAttentionFactor(rope, result));
+  for (const float frequency :
+       model->Rotary(model->max_position_embeddings).inverse_frequencies) {
+    if (!(frequency > 0) || !std::isfinite(frequency)) {
+      throw UsageError("{}: gives a rotary frequency of {}, expected positive "
+                       "numbers",
+                       rope.name(), frequency);
+    }
+  }
 }
 
 // Which layers attend to a window only.
@@ -273,34 +359,108 @@ ModelDescription ParseModelConfig(std::string_view config_json,
   return model;
 }
 
-std::vector<float> ModelDescription::InverseFrequencies() const {
-  std::vector<float> result(head_dim / 2);
+int ModelDescription::LongestSequence() const {
+  const RopeScaling& scaling = rope_scaling;
+  double longest = 0;
+  switch (scaling.kind) {
+    case RopeScaling::Kind::kNone:
+      break;
+    case RopeScaling::Kind::kLinear:
+    case RopeScaling::Kind::kDynamic:
+      longest = scaling.factor * max_position_embeddings;
+      break;
+    case RopeScaling::Kind::kLlama3:
+    case RopeScaling::Kind::kYarn:
+    case RopeScaling::Kind::kLongrope:
+      longest = scaling.factor * scaling.original_max_position_embeddings;
+      break;
+  }
+  return std::max(max_position_embeddings,
+                  static_cast<int>(std::min<double>(longest, kMaxSize)));
+}
+
+// transformers.modeling_rope_utils, in its order of float32 operations.
+RotaryConstants ModelDescription::Rotary(int max_seq_len) const {
+  using Kind = RopeScaling::Kind;
+  const RopeScaling& scaling = rope_scaling;
+  const auto factor = static_cast<float>(scaling.factor);
+  double base = rope_theta;
+  if (scaling.kind == Kind::kDynamic) {
+    const double length = std::max(max_seq_len, max_position_embeddings);
+    base *= std::pow(scaling.factor * length / max_position_embeddings -
+                         (scaling.factor - 1),
+                     head_dim / (head_dim - 2.0));
+  }
+  // yarn: the dimensions between which it blends.
+  double low = 0, high = 0;
+  if (scaling.kind == Kind::kYarn) {
+    const auto dimension = [&](double rotations) {
+      return head_dim *
+             std::log(scaling.original_max_position_embeddings /
+                      (rotations * 2 * std::numbers::pi)) /
+             (2 * std::log(base));
+    };
+    low = dimension(scaling.beta_fast);
+    high = dimension(scaling.beta_slow);
+    if (scaling.truncate) {
+      low = std::floor(low);
+      high = std::ceil(high);
+    }
+    low = std::max(low, 0.0);
+    high = std::min(high, head_dim - 1.0);
+    if (low == high) high += 0.001;
+  }
+
+  RotaryConstants result;
+  result.attention_factor = static_cast<float>(scaling.attention_factor);
   for (int i = 0; i < head_dim / 2; ++i) {
     const float exponent =
         static_cast<float>(2 * i) / static_cast<float>(head_dim);
-    float frequency =
-        1.0f / static_cast<float>(
-                   std::pow(rope_theta, static_cast<double>(exponent)));
-    const auto factor = static_cast<float>(rope_scaling.factor);
-    if (rope_scaling.kind == RopeScaling::Kind::kLinear) {
-      frequency /= factor;
-    } else if (rope_scaling.kind == RopeScaling::Kind::kLlama3) {
-      // transformers.modeling_rope_utils._compute_llama3_parameters
-      const auto low = static_cast<float>(rope_scaling.low_freq_factor);
-      const auto high = static_cast<float>(rope_scaling.high_freq_factor);
-      const auto context =
-          static_cast<float>(rope_scaling.original_max_position_embeddings);
-      const float wavelength =
-          2.0f * std::numbers::pi_v<float> / frequency;
-      if (wavelength > context / low) {
+    const auto power =
+        static_cast<float>(std::pow(base, static_cast<double>(exponent)));
+    float frequency = 1.0f / power;
+    switch (scaling.kind) {
+      case Kind::kNone:
+      case Kind::kDynamic:
+        break;
+      case Kind::kLinear:
         frequency /= factor;
-      } else if (wavelength >= context / high) {
-        const float smooth = (context / wavelength - low) / (high - low);
+        break;
+      case Kind::kLlama3: {
+        const auto low_factor = static_cast<float>(scaling.low_freq_factor);
+        const auto high_factor = static_cast<float>(scaling.high_freq_factor);
+        const auto context =
+            static_cast<float>(scaling.original_max_position_embeddings);
+        const float wavelength = 2.0f * std::numbers::pi_v<float> / frequency;
+        if (wavelength > context / low_factor) {
+          frequency /= factor;
+        } else if (wavelength >= context / high_factor) {
+          const float smooth = (context / wavelength - low_factor) /
+                               (high_factor - low_factor);
+          frequency =
+              (1.0f - smooth) * frequency / factor + smooth * frequency;
+        }
+        break;
+      }
+      case Kind::kYarn: {
+        const float ramp =
+            std::clamp((static_cast<float>(i) - static_cast<float>(low)) /
+                           static_cast<float>(high - low),
+                       0.0f, 1.0f);
+        const float kept = 1.0f - ramp;
+        frequency = 1.0f / (factor * power) * (1.0f - kept) + frequency * kept;
+        break;
+      }
+      case Kind::kLongrope: {
+        const bool is_long =
+            max_seq_len > scaling.original_max_position_embeddings;
         frequency =
-            (1.0f - smooth) * frequency / factor + smooth * frequency;
+            1.0f /
+            ((is_long ? scaling.long_factor : scaling.short_factor)[i] * power);
+        break;
       }
     }
-    result[i] = frequency;
+    result.inverse_frequencies.push_back(frequency);
   }
   return result;
 }

@@ -236,7 +236,7 @@ CompileReport Compile(const Checkpoint& checkpoint,
   const int threads =
       settings.threads > 0 ? settings.threads : GrantedCpus().threads;
 
-  Graph graph = ImportModel(model);
+  Graph graph = ImportModel(model, options.max_seq_len);
   RunPasses(graph, ToFormat(options.weights),
             [&](const std::string& pass, const Graph& after) {
               if (settings.dump) settings.dump(pass, DumpGraph(after));
@@ -297,10 +297,12 @@ CompileReport Compile(const Checkpoint& checkpoint,
                before->second.size;
   };
   // Panels do not depend on the target, so that a compile for another one keeps
-  // the weights too.
+  // the weights too. Rotary frequencies may depend on the length.
   if (last && last->source_fingerprint == manifest.source_fingerprint &&
       last->weights == manifest.weights &&
       last->group_size == manifest.group_size &&
+      model.Rotary(last->max_seq_len).inverse_frequencies ==
+          model.Rotary(manifest.max_seq_len).inverse_frequencies &&
       last->files.contains(weights_name)) {
     manifest.files[weights_name] = last->files.at(weights_name);
   }
@@ -323,7 +325,7 @@ CompileReport Compile(const Checkpoint& checkpoint,
       if (error) fs::copy_file(from, staging / weights_name);
     } else {
       std::atomic<uint64_t> done{0};
-      PackWeights(graph, model, checkpoint.weights(), threads,
+      PackWeights(graph, checkpoint.weights(), threads,
                   staging / weights_name, [&](uint64_t bytes) {
                     const uint64_t now = done.fetch_add(bytes) + bytes;
                     if (settings.progress) {

@@ -146,6 +146,7 @@ ProgramT LowerGraph(const Graph& graph, const ModelDescription& model,
     op->layer = from.layer;
     op->window = from.window;
     op->epsilon = from.epsilon;
+    op->scale = from.scale;
     if (from.kind == GraphOpKind::kMatmul) {
       const GraphWeight& weight = graph.weights[from.weight];
       const int rows = program.values[op->output]->rows;

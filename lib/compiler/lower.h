@@ -45,9 +45,8 @@ uint64_t PlanArena(const std::vector<Interval>& intervals,
 // pieces from `threads` threads. `progress` is told, from any thread, how many
 // bytes of the file were written since it was told last. Returns the file's
 // size.
-uint64_t PackWeights(const Graph& graph, const ModelDescription& model,
-                     const WeightSource& source, int threads,
-                     const std::string& path,
+uint64_t PackWeights(const Graph& graph, const WeightSource& source,
+                     int threads, const std::string& path,
                      const std::function<void(uint64_t)>& progress);
 // The size the file will have.
 uint64_t PackedBytes(const Graph& graph);

@@ -249,12 +249,16 @@ void ResolveAttention(const Reader& read, const ModelDescription& model,
                       CompileOptions* options) {
   options->max_seq_len = read.Integer("max_seq_len", 1)
                              .value_or(model.max_position_embeddings);
-  // Configs with scaled RoPE state the scaled length already.
-  if (options->max_seq_len > model.max_position_embeddings) {
+  if (const int longest = model.LongestSequence();
+      options->max_seq_len > longest) {
     read.Fail("max_seq_len",
               fmt::format("the model's own limit (max_position_embeddings) is "
-                          "{}",
-                          model.max_position_embeddings));
+                          "{}{}",
+                          model.max_position_embeddings,
+                          longest > model.max_position_embeddings
+                              ? fmt::format(", and its RoPE scaling covers {}",
+                                            longest)
+                              : ""));
   }
   const std::optional<int> partition =
       read.Integer("kvcache_partition_len", 1);
@@ -286,9 +290,13 @@ void ResolveAttention(const Reader& read, const ModelDescription& model,
     }
     options->kvcache_block_size = length;
   } else {
+    if (partition && *partition % kBlockUnit != 0) {
+      read.Fail("kvcache_partition_len",
+                fmt::format("expected a multiple of {}", kBlockUnit));
+    }
     int size = partition.value_or(kDefaultPartition);
     if (!partition && length < size) {
-      while (length % size != 0) size /= 2;
+      while (size > kBlockUnit && length % size != 0) size /= 2;
     }
     if (length % size != 0) {
       const int below = length / size * size;

@@ -135,9 +135,8 @@ uint64_t PackedBytes(const Graph& graph) {
   return LayOut(graph).file_bytes();
 }
 
-uint64_t PackWeights(const Graph& graph, const ModelDescription& model,
-                     const WeightSource& source, int threads,
-                     const std::string& path,
+uint64_t PackWeights(const Graph& graph, const WeightSource& source,
+                     int threads, const std::string& path,
                      const std::function<void(uint64_t)>& progress) {
   const std::vector<const GraphWeight*> used = UsedWeights(graph);
   const WeightsLayout layout = LayOut(graph);
@@ -171,8 +170,8 @@ uint64_t PackWeights(const Graph& graph, const ModelDescription& model,
     thread_local std::vector<float> rows;
     thread_local std::vector<std::byte> packed;
     if (weight.inputs == 0) {
-      if (weight.name == kInverseFrequencies) {
-        rows = model.InverseFrequencies();
+      if (weight.tensors.empty()) {
+        rows = weight.constants;
       } else {
         ReadPanels(weight, source, piece.begin, piece.end, &rows);
       }

@@ -104,11 +104,18 @@ void BlockManager::Commit(std::span<const TokenId> tokens, int begin, int end,
   }
 }
 
+void BlockManager::ReleaseBefore(int position, SequenceBlocks& sequence) {
+  const int end = position / block_size_;
+  for (; sequence.released < end; ++sequence.released) {
+    RemoveUser(sequence.blocks[sequence.released]);
+  }
+}
+
 void BlockManager::Release(SequenceBlocks& sequence) {
   // The last first, so that it is also the first to go.
-  for (auto block = sequence.blocks.rbegin(); block != sequence.blocks.rend();
-       ++block) {
-    RemoveUser(*block);
+  for (int i = static_cast<int>(sequence.blocks.size()) - 1;
+       i >= sequence.released; --i) {
+    RemoveUser(sequence.blocks[i]);
   }
   sequence = SequenceBlocks();
 }

@@ -6,6 +6,8 @@
 //   - a full block is shared: both tables name it, and nobody writes to it;
 //   - a block of which only a first part fits is copied, and the copy goes its
 //     own way.
+// Where no layer looks back further than a window, a sequence gives back the
+// blocks that lie before it.
 // A block that no sequence holds keeps its content until its memory is needed;
 // the one unused for longest goes first, the end of a sequence before its
 // start.
@@ -25,6 +27,8 @@ namespace rbln {
 // The blocks of one sequence, in order of position.
 struct SequenceBlocks {
   std::vector<int32_t> blocks;
+  // So many of the first were given back: nobody looks at them any more.
+  int released = 0;
   // For each block the hash of all tokens before it; one more entry than there
   // are full blocks.
   std::vector<uint64_t> prefix_hashes = {0};
@@ -56,6 +60,9 @@ class BlockManager {
   // `tokens` are all tokens of the sequence; calls come in order.
   void Commit(std::span<const TokenId> tokens, int begin, int end,
               SequenceBlocks& sequence);
+  // Takes those blocks from `sequence` that hold only positions before
+  // `position`, all of them computed. Their places in the table remain.
+  void ReleaseBefore(int position, SequenceBlocks& sequence);
   // Takes all blocks from `sequence`.
   void Release(SequenceBlocks& sequence);
 

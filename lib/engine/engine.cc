@@ -26,6 +26,16 @@ int Limit(const char* flag, int asked, int compiled, const char* parameter) {
   return asked == 0 ? compiled : asked;
 }
 
+// The widest window of the layers; 0 where one attends to everything.
+int WidestWindow(const Manifest& manifest) {
+  int widest = 0;
+  for (const int window : manifest.sliding_window) {
+    if (window == 0) return 0;
+    widest = std::max(widest, window);
+  }
+  return widest;
+}
+
 }  // namespace
 
 EngineLimits ResolveLimits(const Manifest& manifest,
@@ -76,6 +86,7 @@ struct Engine::Sequence {
   int computed = 0;
   bool started = false;
   SequenceBlocks blocks;
+  std::vector<std::string> store_names;  // of its first blocks
   OutputText text;
   Completion completion;
   Clock::time_point last_event;
@@ -93,6 +104,7 @@ Engine::Engine(Executor& executor, const Tokenizer& tokenizer,
       tokenizer_(tokenizer),
       options_(std::move(options)),
       limits_(ResolveLimits(executor.manifest(), options_)),
+      window_(WidestWindow(executor.manifest())),
       blocks_(executor.num_blocks(), executor.manifest().kvcache_block_size,
               options_.prefix_caching,
               [&executor](int from, int to) { executor.CopyBlock(from, to); }),
@@ -103,6 +115,16 @@ Engine::Engine(Executor& executor, const Tokenizer& tokenizer,
   std::sort(programs_.begin(), programs_.end());
   programs_.erase(std::unique(programs_.begin(), programs_.end()),
                   programs_.end());
+  if (options_.prefix_caching && !options_.prefix_cache.empty()) {
+    store_ = std::make_unique<PrefixStore>(options_.prefix_cache,
+                                           options_.prefix_cache_bytes,
+                                           executor.kv_fingerprint());
+  }
+  if (!options_.trace.empty()) {
+    trace_ = std::make_unique<Trace>(options_.trace,
+                                     manifest.decoder_batch_sizes,
+                                     manifest.prefill_chunk_size);
+  }
 }
 
 Engine::~Engine() = default;
@@ -129,7 +151,7 @@ void Engine::Check(Request& request) const {
       std::min(request.params.max_tokens.value_or(most), most);
   request.params.max_tokens = max_tokens;
   // The last token generated is never computed.
-  const int needed = blocks_.BlocksFor(size + max_tokens - 1);
+  const int needed = PeakBlocks(size + max_tokens - 1);
   if (needed > blocks_.num_blocks()) {
     throw UsageError(
         "prompt and max_tokens can never fit: {} tokens take {} KV cache "
@@ -184,17 +206,28 @@ int Engine::ReusableLimit(const Sequence& sequence) const {
   return collecting ? collected : sequence.size() - 1;
 }
 
+int Engine::PeakBlocks(int num_tokens) const {
+  const int all = blocks_.BlocksFor(num_tokens);
+  if (window_ == 0) return all;
+  // A window and the rows of a step; it need not begin where a block does.
+  return std::min(
+      all,
+      blocks_.BlocksFor(window_ - 1 + limits_.max_num_batched_tokens) + 1);
+}
+
 bool Engine::CanAdmit(const Sequence& sequence) const {
   // Blocks that those already running still need for the tokens they know.
   int owed = 0;
   for (const auto& other : running_) {
-    owed += blocks_.BlocksFor(other->size()) -
-            static_cast<int>(other->blocks.blocks.size());
+    const int held = static_cast<int>(other->blocks.blocks.size()) -
+                     other->blocks.released;
+    owed += std::max(0, PeakBlocks(other->size()) - held);
   }
   const BlockManager::Reusable reusable =
       blocks_.Match(sequence.tokens, ReusableLimit(sequence));
-  return owed + blocks_.BlocksFor(sequence.size()) - reusable.held_blocks <=
-         blocks_.num_free();
+  const int needed =
+      std::max(0, PeakBlocks(sequence.size()) - reusable.held_blocks);
+  return owed + needed <= blocks_.num_free();
 }
 
 bool Engine::WaitsForPrefix(const Sequence& sequence) const {
@@ -210,6 +243,53 @@ bool Engine::WaitsForPrefix(const Sequence& sequence) const {
          best - blocks_.Match(sequence.tokens, limit).tokens >= kWorthWaiting;
 }
 
+const std::string& Engine::StoreName(Sequence& sequence, int block) {
+  const int size = executor_.manifest().kvcache_block_size;
+  std::vector<std::string>& names = sequence.store_names;
+  while (static_cast<int>(names.size()) <= block) {
+    const std::span<const TokenId> tokens = sequence.tokens;
+    names.push_back(store_->Name(names.empty() ? "" : names.back(),
+                                 tokens.subspan(names.size() * size, size)));
+  }
+  return names[block];
+}
+
+void Engine::LoadPrefix(Sequence& sequence) {
+  if (store_ == nullptr) return;
+  const int size = executor_.manifest().kvcache_block_size;
+  const int limit = std::min(ReusableLimit(sequence), sequence.prompt_size());
+  while (true) {
+    const int block = sequence.computed / size;
+    const int end = (block + 1) * size;
+    // A block of which a part was reused is a copy, or nobody else's.
+    if (end > limit || !blocks_.Grow(end, sequence.blocks) ||
+        !store_->Load(StoreName(sequence, block),
+                      executor_.BlockBytes(sequence.blocks.blocks[block]))) {
+      return;
+    }
+    blocks_.Commit(sequence.tokens, sequence.computed, end, sequence.blocks);
+    stats_.disk_tokens += end - sequence.computed;
+    sequence.computed = end;
+    ReleasePassed(sequence);
+  }
+}
+
+void Engine::SavePrefix(Sequence& sequence, int begin, int end) {
+  if (store_ == nullptr) return;
+  const int size = executor_.manifest().kvcache_block_size;
+  const int last = std::min(end, sequence.prompt_size()) / size;
+  for (int block = begin / size; block < last; ++block) {
+    store_->Save(StoreName(sequence, block),
+                 executor_.BlockBytes(sequence.blocks.blocks[block]));
+  }
+}
+
+void Engine::ReleasePassed(Sequence& sequence) {
+  if (window_ == 0) return;
+  blocks_.ReleaseBefore(std::max(0, sequence.computed + 1 - window_),
+                        sequence.blocks);
+}
+
 void Engine::Admit() {
   int looked_at = 0;
   for (auto at = waiting_.begin();
@@ -223,14 +303,17 @@ void Engine::Admit() {
     }
     // Nobody overtakes a sequence for which there is no memory yet.
     if (!running_.empty() && !CanAdmit(sequence)) break;
-    const int reused = blocks_.Reuse(sequence.tokens, ReusableLimit(sequence),
-                                     sequence.blocks);
-    sequence.computed = reused;
+    sequence.computed = blocks_.Reuse(
+        sequence.tokens, ReusableLimit(sequence), sequence.blocks);
+    ReleasePassed(sequence);
+    LoadPrefix(sequence);
     if (!sequence.started) {
       sequence.started = true;
       sequence.last_event = Clock::now();
-      stats_.cached_tokens += reused;
-      if (sequence.index == 0) sequence.group->result.cached_tokens = reused;
+      stats_.cached_tokens += sequence.computed;
+      if (sequence.index == 0) {
+        sequence.group->result.cached_tokens = sequence.computed;
+      }
     }
     const auto place =
         std::upper_bound(running_.begin(), running_.end(), sequence.arrival,
@@ -347,7 +430,9 @@ void Engine::Run(const std::vector<Scheduled>& plan,
   for (const auto& [sequence, count] : plan) {
     const int begin = sequence->computed;
     blocks_.Commit(sequence->tokens, begin, begin + count, sequence->blocks);
+    SavePrefix(*sequence, begin, begin + count);
     sequence->computed += count;
+    ReleasePassed(*sequence);
     bool done = false;
     for (int i = 0; i < count; ++i, ++row) {
       if (!rows[row].logits) continue;
@@ -365,6 +450,11 @@ void Engine::Run(const std::vector<Scheduled>& plan,
   }
   stats_.sample_seconds +=
       std::chrono::duration<double>(Clock::now() - computed).count();
+  if (trace_ != nullptr) {
+    trace_->Step({program, start, computed, decode_rows,
+                  num_rows - decode_rows, num_running(), num_waiting(),
+                  blocks_.num_free(), stats_.preemptions});
+  }
 }
 
 bool Engine::Advance(Sequence& sequence, std::span<const float> logits) {

@@ -8,7 +8,9 @@
 // room for the rows runs them: the smallest decoder that fits when nothing is
 // left to prefill, as at the tail of a job.
 //
-// Sequences take KV cache blocks as they grow. When none is left, the youngest
+// Sequences take KV cache blocks as they grow, and give back those that every
+// layer's sliding window has passed (a block holds all layers: one layer that
+// attends to everything keeps them all). When none is left, the youngest
 // sequence gives its blocks back, waits, and is later computed again. None of
 // this shows in the output: a row's logits do not depend on the step it was in,
 // and a choice of a token depends only on the logits, the tokens before and the
@@ -27,9 +29,11 @@
 
 #include "engine/block_manager.h"
 #include "engine/output_text.h"
+#include "engine/prefix_store.h"
 #include "engine/quantiles.h"
 #include "engine/sampler.h"
 #include "engine/sampling_params.h"
+#include "engine/trace.h"
 #include "runtime/runtime.h"
 #include "text/tokenizer.h"
 
@@ -43,6 +47,11 @@ struct EngineOptions {
   // The most rows of one step; 0: what was compiled for.
   int max_num_batched_tokens = 0;
   bool prefix_caching = true;
+  // A directory in which the blocks of prompts are kept between runs, and its
+  // most bytes; empty: none. Needs prefix_caching.
+  std::string prefix_cache;
+  uint64_t prefix_cache_bytes = uint64_t{8} << 30;
+  std::string trace;  // file for a trace of the steps; empty: none
   // Tokens that end a sequence. The first is the EOS token proper: others are
   // named in stop_reason.
   std::vector<TokenId> eos_token_ids;
@@ -102,6 +111,7 @@ struct EngineStats {
   int64_t prompt_tokens = 0;      // of the requests
   int64_t completion_tokens = 0;  // of their answers
   int64_t cached_tokens = 0;      // of prompts, found instead of computed
+  int64_t disk_tokens = 0;        // read from the prefix cache on disk
   int64_t preemptions = 0;
   int64_t peak_blocks = 0;
   Quantiles first_token;  // from a sequence's first step to its first token
@@ -112,7 +122,8 @@ struct EngineStats {
 class Engine {
  public:
   // `executor` and `tokenizer` must outlive the engine. Throws as
-  // ResolveLimits does.
+  // ResolveLimits does, and Error(kResource) where the prefix cache or the trace
+  // cannot be written.
   Engine(Executor& executor, const Tokenizer& tokenizer, EngineOptions options);
   ~Engine();
 
@@ -141,6 +152,17 @@ class Engine {
   bool CanAdmit(const Sequence& sequence) const;
   bool WaitsForPrefix(const Sequence& sequence) const;
   int ReusableLimit(const Sequence& sequence) const;
+  // The most blocks that a sequence holds at once while it grows to so many
+  // tokens.
+  int PeakBlocks(int num_tokens) const;
+  // Fills blocks behind those that were reused from the disk.
+  void LoadPrefix(Sequence& sequence);
+  // Keeps those blocks on disk that tokens [begin, end) of a prompt made full.
+  void SavePrefix(Sequence& sequence, int begin, int end);
+  // The name on disk of a sequence's block.
+  const std::string& StoreName(Sequence& sequence, int block);
+  // Gives back the blocks that every window has passed.
+  void ReleasePassed(Sequence& sequence);
   std::vector<Scheduled> Schedule();
   // Gives `sequence` blocks for `count` more tokens, preempting younger ones.
   // False when it had to be preempted itself.
@@ -157,8 +179,11 @@ class Engine {
   const EngineOptions options_;
   const EngineLimits limits_;
   std::vector<int> programs_;  // rows, ascending
+  const int window_;  // no layer looks back further; 0: one does
   BlockManager blocks_;
   Sampler sampler_;
+  std::unique_ptr<PrefixStore> store_;
+  std::unique_ptr<Trace> trace_;
   int64_t arrivals_ = 0;
   std::map<const Group*, std::unique_ptr<Group>> groups_;
   // Both in order of arrival.

@@ -39,8 +39,8 @@ enum class Packing {
   kAlternate,  // two tensors, panel by panel in turn
 };
 
-// A weight as it will be packed: one or more tensors of the checkpoint, or, by
-// the name kInverseFrequencies, the rotary frequencies.
+// A weight as it will be packed: one or more tensors of the checkpoint, or a
+// vector of constants.
 struct GraphWeight {
   std::string name;
   std::vector<std::string> tensors;
@@ -48,11 +48,11 @@ struct GraphWeight {
   Packing packing = Packing::kStack;
   int inputs = 0;  // 0 for a vector
   Format format = Format::Float32;
+  std::vector<float> constants = {};  // where there are no tensors
 
   // Output columns once packed; alternating tensors are padded to panels.
   int Outputs() const;
 };
-inline constexpr char kInverseFrequencies[] = "rotary.inverse_frequencies";
 
 struct GraphValue {
   std::string name;
@@ -71,6 +71,7 @@ struct GraphOp {
   int layer = -1;
   int window = 0;
   float epsilon = 0;
+  float scale = 1;  // of what kRotary computes
   Epilogue epilogue = Epilogue::None;
 };
 
@@ -90,8 +91,9 @@ struct Graph {
   std::vector<int> Users(int value) const;
 };
 
-// The graph of a model, in plain operations.
-Graph ImportModel(const ModelDescription& model);
+// The graph of a model for sequences of up to `max_seq_len` tokens, in plain
+// operations.
+Graph ImportModel(const ModelDescription& model, int max_seq_len);
 
 // Checks that shapes agree, that values are written before they are read, and
 // that indices exist. Throws std::logic_error: a broken graph is our own bug.

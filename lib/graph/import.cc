@@ -8,7 +8,8 @@ namespace {
 
 class Importer {
  public:
-  explicit Importer(const ModelDescription& model) : model_(model) {}
+  Importer(const ModelDescription& model, int max_seq_len)
+      : model_(model), constants_(model.Rotary(max_seq_len)) {}
 
   Graph Import() {
     graph_.head_dim = model_.head_dim;
@@ -19,9 +20,11 @@ class Importer {
                   .weight = embedding},
                  "x", model_.hidden_size);
     const int frequencies = graph_.AddWeight(
-        kInverseFrequencies, {}, {model_.head_dim / 2}, 0);
+        "rotary.inverse_frequencies", {}, {model_.head_dim / 2}, 0);
+    graph_.weights[frequencies].constants = constants_.inverse_frequencies;
     rotary_ = Emit({.kind = GraphOpKind::kRotary, .name = "rotary",
-                    .weight = frequencies},
+                    .weight = frequencies,
+                    .scale = constants_.attention_factor},
                    "rotary", model_.head_dim);
     for (int layer = 0; layer < model_.num_layers; ++layer) {
       x = Layer(layer, x);
@@ -141,14 +144,15 @@ class Importer {
   }
 
   const ModelDescription& model_;
+  const RotaryConstants constants_;
   Graph graph_;
   int rotary_ = -1;
 };
 
 }  // namespace
 
-Graph ImportModel(const ModelDescription& model) {
-  return Importer(model).Import();
+Graph ImportModel(const ModelDescription& model, int max_seq_len) {
+  return Importer(model, max_seq_len).Import();
 }
 
 }  // namespace rbln

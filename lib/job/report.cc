@@ -83,6 +83,7 @@ OrderedJson ReportJson(const JobResult& result, const EngineStats& stats,
       {"time_per_token_s", Times(stats.per_token)},
       {"prefix_cache",
        {{"hit_tokens", stats.cached_tokens},
+        {"disk_tokens", stats.disk_tokens},
         {"hit_rate", Share(stats.cached_tokens, stats.prompt_tokens)}}},
       {"preemptions", stats.preemptions},
       {"kv_cache",
@@ -126,10 +127,14 @@ std::string ReportText(const JobResult& result, const EngineStats& stats,
                       Milliseconds(stats.per_token.Get(0.5)),
                       Milliseconds(stats.per_token.Get(0.95)));
   text += fmt::format(
-      "prefix cache {} of {} prompt tokens ({:.1f}%), {} preemption{}, peak "
+      "prefix cache {} of {} prompt tokens ({:.1f}%{}), {} preemption{}, peak "
       "memory {:.0f} MiB\n",
       stats.cached_tokens, stats.prompt_tokens,
-      100 * Share(stats.cached_tokens, stats.prompt_tokens), stats.preemptions,
+      100 * Share(stats.cached_tokens, stats.prompt_tokens),
+      stats.disk_tokens > 0
+          ? fmt::format("; {} tokens read from disk", stats.disk_tokens)
+          : "",
+      stats.preemptions,
       stats.preemptions == 1 ? "" : "s",
       static_cast<double>(PeakMemory()) / (1 << 20));
   std::string sampling;

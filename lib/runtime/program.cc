@@ -55,6 +55,7 @@ BoundProgram::BoundProgram(const ProgramT& program,
     op.layer = from->layer;
     op.window = from->window;
     op.epsilon = from->epsilon;
+    op.scale = from->scale;
     ops_.push_back(op);
   }
   logits_ = value(program.logits);
@@ -132,8 +133,10 @@ void BoundProgram::RunOp(const Op& op, int thread, int threads,
           // in transformers' LlamaRotaryEmbedding.
           const float angle =
               frequencies[i] * static_cast<float>(step_rows_[row].position);
-          out[i] = static_cast<float>(std::cos(static_cast<double>(angle)));
+          out[i] = op.scale *
+                   static_cast<float>(std::cos(static_cast<double>(angle)));
           out[half + i] =
+              op.scale *
               static_cast<float>(std::sin(static_cast<double>(angle)));
         }
       }

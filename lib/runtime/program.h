@@ -69,6 +69,7 @@ class BoundProgram {
     int layer = 0;
     int window = 0;
     float epsilon = 0;
+    float scale = 1;
   };
   // Rows of one sequence that attend together.
   struct RowRun {

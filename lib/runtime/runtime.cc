@@ -148,6 +148,7 @@ class ExecutorImpl : public Executor {
                const RuntimeOptions& options)
       : manifest_(loaded.manifest),
         plan_(plan),
+        isa_(kernels.isa),
         weights_(directory + "/" + WeightsFileName(0, 1)),
         team_(Threads(options), /*pin=*/true) {
     uint64_t arena = 0;
@@ -201,6 +202,24 @@ class ExecutorImpl : public Executor {
                 plan_.kv_block_bytes);
   }
 
+  std::span<std::byte> BlockBytes(int block) override {
+    return {kv_cache_.data() + block * plan_.kv_block_bytes,
+            plan_.kv_block_bytes};
+  }
+  std::string kv_fingerprint() const override {
+    const auto checksum = [&](const char* name) {
+      const auto found = manifest_.files.find(name);
+      return found == manifest_.files.end() ? "" : found->second.checksum;
+    };
+    // Tiles and numbers of rows are left out: they change no bit.
+    return fmt::format(
+        "{} {} {} {} {} {} {} {} {} {}", manifest_.tool_version, isa_,
+        checksum(WeightsFileName(0, 1).c_str()), checksum("config.json"),
+        manifest_.weights, manifest_.activations, manifest_.kv_caches,
+        manifest_.max_seq_len, manifest_.kvcache_block_size,
+        manifest_.kvcache_partition_len);
+  }
+
  private:
   void CheckStep(int program_rows, std::span<const Row> rows,
                  std::span<const BlockTable> tables) const {
@@ -228,6 +247,7 @@ class ExecutorImpl : public Executor {
 
   Manifest manifest_;
   MemoryPlan plan_;
+  const std::string isa_;
   PackedWeights weights_;
   ThreadTeam team_;
   Region arena_;

@@ -11,6 +11,7 @@
 // in the step, and for any number of threads.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -31,7 +32,9 @@ struct Row {
 };
 
 // The KV cache blocks of a sequence, in order of position: position p lies in
-// blocks[p / kvcache_block_size]. Covers at least the last row's position.
+// blocks[p / kvcache_block_size]. Covers at least the last row's position. What
+// lies before the window of every layer may be any block: it is read at most to
+// be masked.
 using BlockTable = std::span<const int32_t>;
 
 // Runs steps. Not thread safe: one caller at a time. An interface, so that the
@@ -61,6 +64,12 @@ class Executor {
 
   // Copies the content of a KV cache block, for copy-on-write.
   virtual void CopyBlock(int from, int to) = 0;
+
+  // The content of a KV cache block, to be kept and put back, and what its bits
+  // depend on beside the tokens up to its end: the artifact and the instruction
+  // set. Empty where blocks cannot be kept.
+  virtual std::span<std::byte> BlockBytes(int) { return {}; }
+  virtual std::string kv_fingerprint() const { return ""; }
 };
 
 struct RuntimeOptions {

@@ -141,9 +141,17 @@ TEST_CASE("a bad config.json is refused by what is wrong in it") {
       {"hidden_act", "gelu", "c: 'hidden_act' is gelu, supported is: silu"},
       {"rms_norm_eps", "x", "c: 'rms_norm_eps' is \"x\", expected a positive "
                             "number"},
-      {"rope_scaling", {{"rope_type", "yarn"}, {"factor", 2.0}},
-       "c: rope_scaling: rope type 'yarn' is not supported; supported are: "
-       "default, linear, llama3"},
+      {"rope_scaling", {{"rope_type", "su"}, {"factor", 2.0}},
+       "c: rope_scaling: rope type 'su' is not supported; supported are: "
+       "default, linear, llama3, dynamic, yarn, longrope"},
+      {"rope_scaling", {{"rope_type", "longrope"}, {"short_factor", {1.0}}},
+       "c: rope_scaling: 'long_factor' is missing, expected a list of 1 "
+       "positive numbers"},
+      {"rope_scaling", {{"rope_type", "longrope"}, {"short_factor", {1, -1}}},
+       "c: rope_scaling: 'short_factor' is [1,-1], expected a list of 1 "
+       "positive numbers"},
+      {"rope_scaling", {{"rope_type", "yarn"}, {"factor", -2.0}},
+       "c: rope_scaling: 'factor' is -2.0, expected a positive number"},
       {"rope_scaling", {{"type", "linear"}},
        "c: rope_scaling: 'factor' is missing"},
       {"quantization_config", {{"bits", 4}},

@@ -198,6 +198,12 @@ TEST_CASE("what is against a rule is refused by key, value, rule and line") {
        "c.yaml:4: quantization.weights: int3: expected one of: int8, int4"},
       {"max_seq_len: 64\ntarget: sse",
        "c.yaml:3: target: sse: expected one of: native, scalar, avx2, avxvnni, avx512"},
+      {"attn_impl: flash_attn\nmax_seq_len: 1001",
+       "c.yaml:3: max_seq_len: 1001: max_seq_len is 1001, which is not a "
+       "multiple of the partition length 16; the nearest that are: 992 and "
+       "1008"},
+      {"max_seq_len: 1000\nkvcache_partition_len: 100",
+       "c.yaml:3: kvcache_partition_len: 100: expected a multiple of 16"},
       {"attn_impl: flash_attn\nmax_seq_len: 20000",
        "c.yaml:3: max_seq_len: 20000: max_seq_len is 20000, which is not a "
        "multiple of the partition length 16384; the nearest that are: 16384 "

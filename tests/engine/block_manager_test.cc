@@ -5,6 +5,8 @@
 #include <map>
 #include <random>
 
+#include "engine/fake_executor.h"
+
 namespace rbln {
 namespace {
 
@@ -122,14 +124,18 @@ TEST_CASE("without caching nothing is found") {
   CHECK(manager.Reuse(Tokens(100, 8), 8, b) == 0);
 }
 
-// Sequences come, grow, share and go at random. A map of block content says at
-// every moment what each table must hold.
-TEST_CASE("soak: blocks are never leaked, and never shared by mistake") {
-  constexpr int kBlocks = 24;
-  constexpr int kBlockSize = 4;
-  std::vector<std::vector<TokenId>> content(kBlocks,
-                                            std::vector<TokenId>(kBlockSize));
-  BlockManager manager(kBlocks, kBlockSize, true,
+// Sequences come, grow, share, give back what a window has passed, lose
+// everything, come back and go at random. A map of block content says at every
+// moment what each table must hold.
+int SoakRound(uint32_t seed) {
+  std::mt19937 random(seed);
+  const auto below = [&](int n) { return static_cast<int>(random() % n); };
+  const int block_size = 1 + below(8);
+  const int num_blocks = 1 + below(48);
+  const int window = below(2) == 0 ? 0 : 2 + below(20);
+  std::vector<std::vector<TokenId>> content(num_blocks,
+                                            std::vector<TokenId>(block_size));
+  BlockManager manager(num_blocks, block_size, true,
                        [&](int from, int to) { content[to] = content[from]; });
   struct Live {
     std::vector<TokenId> tokens;
@@ -137,37 +143,56 @@ TEST_CASE("soak: blocks are never leaked, and never shared by mistake") {
     int computed = 0;
   };
   std::vector<Live> live;
-  std::mt19937 random(1);
-  const auto below = [&](int n) { return static_cast<int>(random() % n); };
+  const auto pass = [&](Live& sequence) {
+    if (window == 0) return;
+    manager.ReleaseBefore(std::max(0, sequence.computed + 1 - window),
+                          sequence.blocks);
+  };
 
   int reused = 0;
   for (int step = 0; step < 20000; ++step) {
-    const int choice = below(10);
-    if (choice < 3) {
+    const int choice = below(20);
+    const auto pick = [&]() -> Live& {
+      return live[below(static_cast<int>(live.size()))];
+    };
+    if (choice < 6 && live.size() < 64) {
       Live sequence;
-      const int size = 1 + below(30);
+      const int size = 1 + below(6 * block_size + 6);
       for (int i = 0; i < size; ++i) {
         // Few tokens, so that prefixes coincide often.
         sequence.tokens.push_back(below(6) == 0 ? below(3) : 1);
       }
       sequence.computed =
           manager.Reuse(sequence.tokens, size - 1, sequence.blocks);
+      pass(sequence);
       reused += sequence.computed;
       live.push_back(std::move(sequence));
-    } else if (choice < 8 && !live.empty()) {
-      Live& sequence = live[below(static_cast<int>(live.size()))];
+    } else if (choice < 15 && !live.empty()) {
+      Live& sequence = pick();
+      if (sequence.computed == static_cast<int>(sequence.tokens.size())) {
+        sequence.tokens.push_back(below(3));  // it decodes
+      }
       const int size = static_cast<int>(sequence.tokens.size());
       const int end = std::min(size, sequence.computed + 1 + below(6));
       if (manager.Grow(end, sequence.blocks)) {
         for (int i = sequence.computed; i < end; ++i) {
-          const int block = sequence.blocks.blocks[i / kBlockSize];
-          CHECK(manager.users(block) == 1);
-          content[block][i % kBlockSize] = sequence.tokens[i];
+          const int block = sequence.blocks.blocks[i / block_size];
+          REQUIRE(manager.users(block) == 1);
+          content[block][i % block_size] = sequence.tokens[i];
         }
         manager.Commit(sequence.tokens, sequence.computed, end,
                        sequence.blocks);
         sequence.computed = end;
+        pass(sequence);
       }
+    } else if (choice < 17 && !live.empty()) {
+      Live& sequence = pick();  // preempted, and back
+      manager.Release(sequence.blocks);
+      sequence.computed = manager.Reuse(
+          sequence.tokens, static_cast<int>(sequence.tokens.size()) - 1,
+          sequence.blocks);
+      pass(sequence);
+      reused += sequence.computed;
     } else if (!live.empty()) {
       const int at = below(static_cast<int>(live.size()));
       manager.Release(live[at].blocks);
@@ -177,19 +202,36 @@ TEST_CASE("soak: blocks are never leaked, and never shared by mistake") {
     int wrong = 0;
     std::map<int, int> users;
     for (const Live& sequence : live) {
-      for (const int block : sequence.blocks.blocks) ++users[block];
-      for (int i = 0; i < sequence.computed; ++i) {
-        const int block = sequence.blocks.blocks[i / kBlockSize];
-        wrong += content[block][i % kBlockSize] != sequence.tokens[i];
+      const SequenceBlocks& table = sequence.blocks;
+      for (size_t i = table.released; i < table.blocks.size(); ++i) {
+        ++users[table.blocks[i]];
+      }
+      for (int i = table.released * block_size; i < sequence.computed; ++i) {
+        const int block = table.blocks[i / block_size];
+        wrong += content[block][i % block_size] != sequence.tokens[i];
       }
     }
     for (const auto& [block, count] : users) {
       wrong += manager.users(block) != count;
     }
     REQUIRE(wrong == 0);
-    REQUIRE(manager.num_free() == kBlocks - static_cast<int>(users.size()));
+    REQUIRE(manager.num_free() == num_blocks - static_cast<int>(users.size()));
+  }
+  for (Live& sequence : live) manager.Release(sequence.blocks);
+  REQUIRE(manager.num_free() == num_blocks);
+  return reused;
+}
+
+// RBLN_SOAK_ROUNDS makes it as long as wanted.
+TEST_CASE("soak: blocks are never leaked, and never shared by mistake") {
+  int64_t reused = 0;
+  const int rounds = SoakRounds(8);
+  for (int round = 0; round < rounds; ++round) {
+    CAPTURE(round);
+    reused += SoakRound(1 + round);
   }
   CHECK(reused > 1000);
+  MESSAGE(rounds, " rounds of 20000 steps, ", reused, " tokens reused");
 }
 
 }  // namespace

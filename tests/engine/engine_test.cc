@@ -6,6 +6,7 @@
 #include <random>
 
 #include "engine/fake_executor.h"
+#include "test_util.h"
 
 namespace rbln {
 namespace {
@@ -25,6 +26,7 @@ struct Setup {
   int num_blocks = 200;
   int chunk = 64;
   int max_seq_len = 256;
+  std::vector<int> windows;
   EngineOptions options;
 };
 
@@ -77,10 +79,11 @@ struct Run {
 // the others at random moments.
 Run RunAll(const std::vector<Request>& requests, const Setup& setup,
            size_t at_once = 1000, uint32_t seed = 1) {
-  FakeExecutor executor(
+  Manifest manifest =
       FakeExecutor::MakeManifest(setup.decoders, setup.block_size,
-                                 setup.max_seq_len, setup.chunk, kVocab),
-      setup.num_blocks);
+                                 setup.max_seq_len, setup.chunk, kVocab);
+  manifest.sliding_window = setup.windows;
+  FakeExecutor executor(std::move(manifest), setup.num_blocks);
   executor.eos = kEos;
   EngineOptions options = setup.options;
   options.eos_token_ids = {kEos};
@@ -182,6 +185,98 @@ TEST_CASE(
     CHECK(RunAll(requests, setups[6]).copies > 0);
     CHECK(RunAll(requests, setups[2]).stats.cached_tokens == 0);
   }
+}
+
+TEST_CASE("blocks that every window has passed are given back, and no answer "
+          "changes") {
+  for (uint32_t seed = 1; seed <= 4; ++seed) {
+    CAPTURE(seed);
+    const std::vector<Request> requests = RandomRequests(40, seed);
+    Setup plain;
+    plain.windows = {24, 16};
+    plain.decoders = {1};
+    plain.block_size = 256;
+    plain.num_blocks = 4;
+    plain.options.prefix_caching = false;
+    const Run reference = RunAll(requests, plain);
+    CHECK(reference.stats.preemptions == 0);
+
+    std::vector<Setup> setups(4);
+    for (Setup& setup : setups) {
+      setup.windows = plain.windows;
+      setup.block_size = 4;
+      setup.num_blocks = 400;
+    }
+    // Less than the longest sequence, which a window and a step still fit in.
+    setups[1].num_blocks = 12;
+    setups[1].options.max_num_batched_tokens = 16;
+    setups[2].num_blocks = 40;
+    setups[2].options.prefix_caching = false;
+    setups[3].num_blocks = 30;
+    for (size_t i = 0; i < setups.size(); ++i) {
+      CAPTURE(i);
+      CheckSame(reference, RunAll(requests, setups[i]));
+      CheckSame(reference, RunAll(requests, setups[i], 5, seed));
+    }
+    CHECK(RunAll(requests, setups[0]).stats.cached_tokens > 0);
+    CHECK(RunAll(requests, setups[1]).stats.preemptions > 0);
+    // One layer that attends to everything keeps them all.
+    Setup hybrid = setups[0];
+    const int64_t windowed = RunAll(requests, hybrid).stats.peak_blocks;
+    hybrid.windows = {24, 0};
+    CHECK(RunAll(requests, hybrid).stats.peak_blocks > windowed);
+  }
+}
+
+// Everything that may differ between runs, at random; RBLN_SOAK_ROUNDS makes it
+// as long as wanted.
+TEST_CASE("soak: random limits, schedules, windows and caches give the same "
+          "answers") {
+  int64_t preemptions = 0, cached = 0, disk = 0, steps = 0;
+  const int rounds = SoakRounds(6);
+  for (int round = 0; round < rounds; ++round) {
+    CAPTURE(round);
+    std::mt19937 random(100 + round);
+    const auto below = [&](int n) { return static_cast<int>(random() % n); };
+    const std::vector<Request> requests =
+        RandomRequests(10 + below(40), random());
+    Setup plain;
+    if (below(2) == 0) plain.windows = {2 + below(60), 2 + below(60)};
+    if (below(4) == 0) plain.windows = {2 + below(60), 0};
+    plain.decoders = {1};
+    plain.block_size = 256;
+    plain.num_blocks = 4;
+    plain.options.prefix_caching = false;
+    const Run reference = RunAll(requests, plain);
+    const TempDir store;
+    for (int i = 0; i < 4; ++i) {
+      CAPTURE(i);
+      Setup setup;
+      setup.windows = plain.windows;
+      setup.decoders = {1 + below(12)};
+      if (setup.decoders[0] > 2) setup.decoders.push_back(1 + below(2));
+      setup.block_size = 1 << below(6);
+      setup.chunk = 64 * (1 + below(3));
+      const int least = (setup.max_seq_len - 1) / setup.block_size + 1;
+      setup.num_blocks = least + below(2) * below(3 * least);
+      setup.options.prefix_caching = below(4) > 0;
+      if (below(2) == 0) setup.options.max_num_batched_tokens = 1 + below(64);
+      if (below(2) == 0) setup.options.prefix_cache = store.path();
+      // Small enough that some must go.
+      setup.options.prefix_cache_bytes = 1000 + below(40000);
+      const Run run = RunAll(requests, setup, below(12), random());
+      CheckSame(reference, run);
+      preemptions += run.stats.preemptions;
+      cached += run.stats.cached_tokens;
+      disk += run.stats.disk_tokens;
+      steps += static_cast<int64_t>(run.steps.size());
+    }
+  }
+  CHECK(preemptions > 0);
+  CHECK(cached > 0);
+  CHECK(disk > 0);
+  MESSAGE(rounds, " rounds, ", steps, " steps, ", preemptions, " preemptions, ",
+          cached, " tokens from the cache, ", disk, " read from disk");
 }
 
 Request Simple(int64_t id, int prompt, int max_tokens) {
@@ -377,6 +472,61 @@ TEST_CASE("what can never run is refused, and says why") {
   bad.prompt[1] = kVocab;
   CHECK(problem(bad) == "the prompt has token id 1536; they go from 0 to 1535");
   CHECK(engine.num_waiting() == 0);
+}
+
+TEST_CASE("blocks of prompts are read from disk in the next run") {
+  const TempDir temp;
+  Setup setup;
+  setup.options.prefix_cache = temp / "cache";
+  const std::vector<Request> requests = RandomRequests(20, 5);
+  const Run first = RunAll(requests, setup);
+  CHECK(first.stats.disk_tokens == 0);
+  const Run second = RunAll(requests, setup);
+  CHECK(second.stats.disk_tokens > 0);
+  CHECK(second.stats.prefill_tokens < first.stats.prefill_tokens);
+  CheckSame(first, second);
+}
+
+TEST_CASE("a trace shows each step in the lane of its program") {
+  const TempDir temp;
+  Setup setup;
+  setup.options.trace = temp / "trace.json";
+  const Run run = RunAll({Simple(0, 70, 3), Simple(1, 4, 9)}, setup);
+  const std::string text = ReadTestFile(temp / "trace.json");
+  const Json trace = ParseJson(text, "trace", ErrorKind::kUsage);
+  std::map<int, std::string> lanes;
+  size_t steps = 0;
+  int64_t decode_rows = 0, prefill_rows = 0;
+  std::map<std::string, int> counters;
+  double last = 0;
+  for (const Json& event : trace) {
+    if (event["name"] == "thread_name") {
+      lanes[event["tid"]] = event["args"]["name"];
+    } else if (event["ph"] == "C") {
+      ++counters[event["name"]];
+    } else if (event["ph"] == "X") {
+      CHECK(event["ts"].get<double>() >= last);
+      last = event["ts"].get<double>() + event["dur"].get<double>();
+      const int rows = run.steps.at(steps).program_rows;
+      CHECK(lanes.at(event["tid"]) ==
+            (rows == 64 ? "prefill of 64"
+                        : "decoder_batch_" + std::to_string(rows)));
+      decode_rows += event["args"]["decode_rows"].get<int>();
+      prefill_rows += event["args"]["prefill_rows"].get<int>();
+      ++steps;
+    }
+  }
+  CHECK(steps == run.steps.size());
+  CHECK(decode_rows == run.stats.decode_tokens);
+  CHECK(prefill_rows == run.stats.prefill_tokens);
+  for (const char* name : {"occupancy_percent", "running", "waiting",
+                           "free_blocks", "preemptions"}) {
+    CHECK(counters[name] == static_cast<int>(steps));
+  }
+  // Cut off after an event, it lacks but the bracket.
+  const size_t cut = text.rfind(",\n");
+  CHECK(ParseJson(text.substr(0, cut) + "]", "trace", ErrorKind::kUsage).size() ==
+        trace.size() - 1);
 }
 
 TEST_CASE("more than was compiled is refused") {

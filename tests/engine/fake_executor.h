@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -12,6 +13,12 @@
 #include "runtime/runtime.h"
 
 namespace rbln {
+
+// Rounds of a soak test: RBLN_SOAK_ROUNDS, or few.
+inline int SoakRounds(int few) {
+  const char* rounds = std::getenv("RBLN_SOAK_ROUNDS");
+  return rounds == nullptr ? few : std::max(1, std::atoi(rounds));
+}
 
 inline uint64_t Mix(uint64_t a, uint64_t b) {
   uint64_t x = a * 0x9E3779B97F4A7C15 + b + 0x632BE59BD9B4E019;
@@ -75,7 +82,16 @@ class FakeExecutor : public Executor {
       cells_[at] = Mix(Mix(before, row.token), row.position);
       if (row.logits) {
         uint64_t state = 0;
-        for (int i = 0; i <= row.position; ++i) {
+        const std::vector<int>& windows = manifest_.sliding_window;
+        const bool all =
+            std::find(windows.begin(), windows.end(), 0) != windows.end();
+        const int window =
+            windows.empty() || all
+                ? 0
+                : *std::max_element(windows.begin(), windows.end());
+        const int first =
+            window == 0 ? 0 : std::max(0, row.position + 1 - window);
+        for (int i = first; i <= row.position; ++i) {
           state = Mix(state, cells_[cell(i)]);
         }
         AppendLogits(state);
@@ -90,6 +106,12 @@ class FakeExecutor : public Executor {
     std::copy_n(cells_.begin() + static_cast<ptrdiff_t>(from) * size, size,
                 cells_.begin() + static_cast<ptrdiff_t>(to) * size);
   }
+
+  std::span<std::byte> BlockBytes(int block) override {
+    const size_t size = manifest_.kvcache_block_size;
+    return std::as_writable_bytes(std::span(cells_).subspan(block * size, size));
+  }
+  std::string kv_fingerprint() const override { return "fake"; }
 
   std::vector<StepRecord> steps;
   int copies = 0;

@@ -7,12 +7,14 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <random>
 
 #include "base/file.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "compiler/compile.h"
+#include "engine/engine.h"
 #include "kernels/kernels.h"
 #include "runtime/runtime.h"
 #include "test_util.h"
@@ -24,16 +26,25 @@ constexpr const char* kFamilies[] = {
     "llama-mha",      "llama-gqa-tied-linear", "llama3-rope",
     "mistral-window", "qwen2",                 "qwen3",
     "llama-bias",     "llama-odd-sizes",       "llama-sharded",
+    "qwen2-yarn",     "llama-yarn-mscale",     "llama-dynamic",
+    "mistral-longrope", "qwen2-hybrid-window", "qwen3-hybrid-window",
+};
+// Those with a golden-long.json: longer than they were trained for.
+constexpr const char* kLongFamilies[] = {
+    "qwen2-yarn",       "llama-yarn-mscale",     "llama-dynamic",
+    "mistral-longrope", "llama-gqa-tied-linear",
 };
 
 CompileOptions Options(const ModelDescription& model, const std::string& output,
-                       WeightFormat format) {
+                       WeightFormat format, int max_seq_len = 0) {
   CompileOptions options;
   options.model = "checkpoint";
   options.output = output;
   options.batch_size = 8;
   options.decoder_batch_sizes = {8, 4, 2, 1};
-  options.max_seq_len = std::min(256, model.max_position_embeddings);
+  options.max_seq_len = max_seq_len > 0
+                            ? max_seq_len
+                            : std::min(256, model.max_position_embeddings);
   options.kvcache_block_size = options.max_seq_len;
   options.prefill_chunk_size = 64;
   // By name: nothing is measured.
@@ -58,9 +69,11 @@ CompileOptions Options(const ModelDescription& model, const std::string& output,
 }
 
 std::string CompileModel(const std::string& checkpoint_directory,
-                         const std::string& output, WeightFormat format) {
+                         const std::string& output, WeightFormat format,
+                         int max_seq_len = 0) {
   const Checkpoint checkpoint = Checkpoint::Open(checkpoint_directory, false);
-  Compile(checkpoint, Options(checkpoint.model(), output, format), {});
+  Compile(checkpoint,
+          Options(checkpoint.model(), output, format, max_seq_len), {});
   return output;
 }
 
@@ -143,9 +156,10 @@ const Nearness kNearness[] = {
 void CheckAgainstGolden(const std::string& model, const std::string& golden_file,
                         const Nearness& nearness) {
   const TempDir temp;
-  const std::string directory =
-      CompileModel(model, temp / "out", nearness.format);
   const Json golden = ReadJsonFile(golden_file, ErrorKind::kUsage);
+  const std::string directory =
+      CompileModel(model, temp / "out", nearness.format,
+                   golden.value("max_seq_len", 0));
   RuntimeOptions runtime;
   runtime.threads = 2;
   const std::unique_ptr<Executor> executor = LoadModel(directory, runtime);
@@ -184,6 +198,38 @@ TEST_CASE("every family gives transformers' logits and greedy tokens, as near "
         CheckAgainstGolden(model, model + "/golden.json", nearness);
       }
     }
+  }
+}
+
+TEST_CASE("scaled RoPE gives transformers' logits and greedy tokens beyond the "
+          "trained length") {
+  for (const char* family : kLongFamilies) {
+    SUBCASE(family) {
+      const std::string model =
+          std::string(RBLN_TEST_DATA) + "/models/" + family;
+      CAPTURE(std::string(family));
+      CheckAgainstGolden(model, model + "/golden-long.json", kNearness[0]);
+    }
+  }
+}
+
+TEST_CASE("another length packs the weights again only where frequencies "
+          "depend on it") {
+  for (const char* family : {"llama-dynamic", "qwen2-yarn"}) {
+    const TempDir temp;
+    const Checkpoint checkpoint = Checkpoint::Open(
+        std::string(RBLN_TEST_DATA) + "/models/" + family, false);
+    const auto written = [&](int max_seq_len) {
+      const CompileReport report = Compile(
+          checkpoint,
+          Options(checkpoint.model(), temp / "a", WeightFormat::kBFloat16,
+                  max_seq_len),
+          {});
+      return std::count(report.written.begin(), report.written.end(),
+                        "weights.safetensors");
+    };
+    CHECK(written(128) == 1);
+    CHECK(written(256) == (std::string(family) == "llama-dynamic" ? 1 : 0));
   }
 }
 
@@ -263,6 +309,107 @@ TEST_CASE("logits are the same bits for every program, chunk, batch and thread "
           }
         }
       }
+    }
+  }
+}
+
+// Answers with log probabilities, by request.
+std::map<int64_t, std::string> Answers(const std::string& directory,
+                                       const std::vector<Request>& requests,
+                                       int num_blocks, int threads,
+                                       const EngineOptions& options,
+                                       EngineStats* stats) {
+  static const auto tokenizer = Tokenizer::Load(
+      std::string(RBLN_EXAMPLES) + "/tiny-chat", ErrorKind::kModel);
+  RuntimeOptions runtime;
+  runtime.threads = threads;
+  runtime.num_blocks = num_blocks;
+  const std::unique_ptr<Executor> executor = LoadModel(directory, runtime);
+  Engine engine(*executor, *tokenizer, options);
+  for (const Request& request : requests) engine.Add(request);
+  std::vector<Finished> finished;
+  while (engine.Step(finished)) {
+  }
+  std::map<int64_t, std::string> answers;
+  for (const Finished& one : finished) {
+    std::string& answer = answers[one.id];
+    for (const Completion& completion : one.completions) {
+      for (size_t i = 0; i < completion.tokens.size(); ++i) {
+        answer += fmt::format("{}:{:a} ", completion.tokens[i],
+                              completion.logprobs.at(i).chosen.logprob);
+      }
+    }
+  }
+  *stats = engine.stats();
+  return answers;
+}
+
+TEST_CASE("answers are the same bits for every block size, hit or miss, window "
+          "passed or not, preempted or not, from disk or not") {
+  for (const char* family :
+       {"mistral-window", "qwen2-hybrid-window", "llama-dynamic"}) {
+    for (const WeightFormat format :
+         {WeightFormat::kFloat32, WeightFormat::kBFloat16,
+          WeightFormat::kInt8}) {
+      CAPTURE(std::string(family));
+      const TempDir temp;
+      const Checkpoint checkpoint = Checkpoint::Open(
+          std::string(RBLN_TEST_DATA) + "/models/" + family, false);
+      std::mt19937 random(11);
+      const auto below = [&](int n) { return static_cast<int>(random() % n); };
+      std::vector<TokenId> prefix(70);
+      for (TokenId& id : prefix) id = 4 + below(190);
+      std::vector<Request> requests;
+      for (int i = 0; i < 16; ++i) {
+        Request request;
+        request.id = i;
+        request.seed = i;
+        if (below(3) > 0) request.prompt = prefix;
+        for (int more = 1 + below(40); more > 0; --more) {
+          request.prompt.push_back(4 + below(190));
+        }
+        request.params.temperature = below(2);
+        request.params.n = 1 + below(2) * below(2);
+        request.params.max_tokens = 1 + below(40);
+        request.params.logprobs = 0;
+        requests.push_back(std::move(request));
+      }
+      const auto compile = [&](int block) {
+        CompileOptions options =
+            Options(checkpoint.model(), temp / std::to_string(block), format,
+                    256);
+        options.attn_impl = AttnImpl::kFlashAttn;
+        options.kvcache_partition_len = 128;
+        options.kvcache_block_size = block;
+        Compile(checkpoint, options, {});
+        return options.output;
+      };
+      EngineStats stats;
+      EngineOptions plain;
+      plain.prefix_caching = false;
+      plain.max_num_seqs = 1;
+      const auto want =
+          Answers(compile(128), requests, 2, 1, plain, &stats);
+      CHECK(stats.preemptions == 0);
+      int64_t preemptions = 0, cached = 0, disk = 0;
+      for (const int block : {16, 32, 64}) {
+        const std::string directory = compile(block);
+        for (const int blocks : {256 / block, 640 / block, 2048 / block}) {
+          for (const bool from_disk : {false, true}) {
+            EngineOptions options;
+            options.max_num_batched_tokens = below(2) * (1 + below(64));
+            if (from_disk) options.prefix_cache = temp / "cache";
+            CHECK(Answers(directory, requests, blocks, 1 + below(3), options,
+                          &stats) == want);
+            preemptions += stats.preemptions;
+            cached += stats.cached_tokens;
+            disk += stats.disk_tokens;
+          }
+        }
+      }
+      CHECK(preemptions > 0);
+      CHECK(cached > 0);
+      CHECK(disk > 0);
     }
   }
 }
