@@ -199,6 +199,7 @@ void DryRun(const GenerateFlags& flags, const std::string& model) {
         {"weights_bytes", plan.weights_bytes},
         {"kv_block_bytes", plan.kv_block_bytes},
         {"kv_blocks", plan.num_blocks},
+        {"kv_blocks_reason", plan.blocks_reason},
         {"kv_blocks_per_sequence", blocks_per_sequence},
         {"kv_bytes", plan.kv_bytes()},
         {"arena_bytes", plan.arena_bytes},
@@ -220,6 +221,7 @@ void DryRun(const GenerateFlags& flags, const std::string& model) {
       "weights     {:>12}  mapped, shared between processes\n"
       "KV cache    {:>12}  {} blocks of {} tokens, {} each; a sequence takes "
       "up to {}\n"
+      "            {:>12}  {}\n"
       "arena       {:>12}\n"
       "total       {:>12}\n"
       "available   {:>12}  {}\n",
@@ -227,7 +229,9 @@ void DryRun(const GenerateFlags& flags, const std::string& model) {
       flags.prompts, limits.max_num_seqs, limits.max_model_len,
       manifest.prefill_chunk_size, decoders, Size(plan.weights_bytes),
       Size(plan.kv_bytes()), plan.num_blocks, manifest.kvcache_block_size,
-      Size(plan.kv_block_bytes), blocks_per_sequence, Size(plan.arena_bytes),
+      Size(plan.kv_block_bytes), blocks_per_sequence,
+      fmt::format("{} blocks", plan.num_blocks), plan.blocks_reason,
+      Size(plan.arena_bytes),
       Size(plan.total_bytes()), Size(plan.available_bytes),
       plan.available_reason);
 }

@@ -245,6 +245,13 @@ void PrintDirectory(const std::string& directory, const Manifest& manifest,
                    manifest.kvcache_block_size));
   line("to run a full batch",
        Bytes(weights + manifest.KvBytesPerSequence() * manifest.batch_size));
+  try {
+    const MemoryPlan plan = PlanMemory(directory, {});
+    line("KV cache blocks here",
+         fmt::format("{}: {}", plan.num_blocks, plan.blocks_reason));
+  } catch (const Error& error) {
+    line("KV cache blocks here", fmt::format("none: {}", error.what()));
+  }
   fmt::print("\nfiles{}\n", verified ? " (every byte verified)" : "");
   for (const auto& [name, file] : manifest.files) {
     fmt::print("  {:<26} {:>10}\n", name, Bytes(file.size));

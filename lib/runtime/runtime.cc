@@ -121,11 +121,29 @@ MemoryPlan Plan(const std::string& directory, const LoadedFiles& loaded,
   const uint64_t usable = plan.available_bytes - plan.available_bytes / 10;
   const uint64_t fitting =
       usable > fixed ? (usable - fixed) / plan.kv_block_bytes : 0;
-  plan.num_blocks = options.num_blocks > 0        ? options.num_blocks
-                    : manifest.kvcache_num_blocks > 0
-                        ? manifest.kvcache_num_blocks
-                        : static_cast<int>(std::min<uint64_t>(
-                              plan.wanted_blocks, fitting));
+  if (options.num_blocks > 0) {
+    plan.num_blocks = options.num_blocks;
+    plan.blocks_reason = "asked for";
+  } else if (manifest.kvcache_num_blocks > 0) {
+    plan.num_blocks = manifest.kvcache_num_blocks;
+    plan.blocks_reason = "as compiled";
+  } else {
+    const std::string wanted =
+        fmt::format("{} full sequence{} of {} block{}", manifest.batch_size,
+                    manifest.batch_size == 1 ? "" : "s", sequence_blocks,
+                    sequence_blocks == 1 ? "" : "s");
+    const bool fits = fitting >= static_cast<uint64_t>(plan.wanted_blocks);
+    plan.num_blocks =
+        fits ? plan.wanted_blocks : static_cast<int>(fitting);
+    plan.blocks_reason =
+        fits ? wanted
+             : fmt::format("what fits, ({:.2f} GB usable - {:.2f} GB weights - "
+                           "{:.2f} GB working memory) / {} bytes a block; {} "
+                           "would be {}",
+                           usable * 1e-9, plan.weights_bytes * 1e-9,
+                           plan.arena_bytes * 1e-9, plan.kv_block_bytes,
+                           wanted, plan.wanted_blocks);
+  }
   if (static_cast<uint64_t>(plan.num_blocks) > fitting ||
       plan.num_blocks == 0) {
     throw ResourceError(

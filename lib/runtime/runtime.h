@@ -90,6 +90,7 @@ struct MemoryPlan {
   uint64_t kv_block_bytes = 0;
   int num_blocks = 0;
   int wanted_blocks = 0;  // for batch_size full sequences
+  std::string blocks_reason;     // the arithmetic behind num_blocks
   uint64_t arena_bytes = 0;      // values of one step, and scratch
   uint64_t available_bytes = 0;
   std::string available_reason;

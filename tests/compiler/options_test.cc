@@ -84,6 +84,41 @@ TEST_CASE("flash attention follows from the partition length") {
   CHECK(both.warnings.size() == 1);
 }
 
+TEST_CASE("scaled RoPE allows longer sequences than the model's own limit") {
+  const TempDir temp;
+  WriteTestFile(temp / "c.yaml",
+                "model: a/b\nattn_impl: flash_attn\nmax_seq_len: 262144\n");
+  const CompileConfig config = CompileConfig::FromFile(temp / "c.yaml");
+  ModelDescription model = Model();
+  const auto error = [&]() -> std::string {
+    try {
+      ResolveOptions(config, model);
+    } catch (const Error& thrown) {
+      return thrown.what();
+    }
+    return "";
+  };
+  CHECK(error().ends_with("(max_position_embeddings) is 65536"));
+  using Kind = RopeScaling::Kind;
+  for (const Kind kind : {Kind::kLinear, Kind::kDynamic}) {
+    model.rope_scaling.kind = kind;
+    model.rope_scaling.factor = 4;
+    CHECK(error() == "");
+    model.rope_scaling.factor = 2;
+    CHECK(error().ends_with(
+        "is 65536, and its RoPE scaling covers 131072"));
+  }
+  for (const Kind kind : {Kind::kYarn, Kind::kLongrope, Kind::kLlama3}) {
+    model.rope_scaling.kind = kind;
+    model.rope_scaling.factor = 8;
+    model.rope_scaling.original_max_position_embeddings = 32768;
+    CHECK(error() == "");
+    // The limit of such a model often has the scaling in it.
+    model.rope_scaling.original_max_position_embeddings = 8192;
+    CHECK(error().ends_with("(max_position_embeddings) is 65536"));
+  }
+}
+
 TEST_CASE("quantized weights bring int8 activations") {
   const CompileOptions options = Resolve(
       "max_seq_len: 64\nquantization:\n  weights: int4\n  group_size: 32");
