@@ -30,6 +30,8 @@ constexpr KernelTable MakeTable(const char* isa) {
           .pack_int4 = PackInt4,
           .rope_kv = RopeKv,
           .attention = Attention,
+          .attend_part = AttendPart,
+          .combine_parts = CombineParts,
           .read_probe = ReadProbe,
           .peak_probe = PeakProbe};
 }

@@ -312,93 +312,118 @@ RBLN_INLINE void Combine(const AttentionState& state, int query, int padded) {
   }
 }
 
+// The keys that the rows of a call attend to: [first, last).
+struct KeyRange {
+  int first;
+  int last;
+};
+RBLN_INLINE int FirstKey(const AttentionArgs& args, int row) {
+  const int from = args.positions[row] + 1 - args.window;
+  return args.window == 0 || from < 0 ? 0 : from;
+}
+RBLN_INLINE KeyRange KeysOf(const AttentionArgs& args) {
+  return {FirstKey(args, 0), args.positions[args.rows - 1] + 1};
+}
+RBLN_INLINE int Queries(const AttentionArgs& args) {
+  return args.rows * (args.num_heads / args.kv.num_kv_heads);
+}
+
+// Attention to the keys of the partition that begins at `partition`: fills
+// state.partial and state.running.
 template <typename Kv>
-void AttendRows(const AttentionArgs& args) {
+void AttendPartition(const AttentionArgs& args, const AttentionState& state,
+                     int partition) {
   const KvLayout& kv = args.kv;
   const int dim = kv.head_dim;
   const int padded = PaddedHead(kv);
   const int group = args.num_heads / kv.num_kv_heads;
-  const int queries = args.rows * group;
+  const int queries = Queries(args);
+  const KeyRange keys = KeysOf(args);
+  const int partition_end = partition + args.partition_len < keys.last
+                                ? partition + args.partition_len
+                                : keys.last;
+  memset(state.partial, 0, sizeof(float) * queries * padded);
+  for (int i = 0; i < queries; ++i) state.running[i] = {kMinusInfinity, 0.0f};
+  // Tiles begin at absolute multiples; a partition need not.
+  const int from = keys.first > partition ? keys.first : partition;
+  for (int tile = from / kKeyTile * kKeyTile; tile < partition_end;
+       tile += kKeyTile) {
+    const std::byte* groups[kTileGroups];
+    for (int g = 0; g < kTileGroups; ++g) {
+      // Groups past the last key are not there; any will do, they are masked.
+      const int position = tile + g * 16 < partition_end ? tile + g * 16 : tile;
+      groups[g] = args.cache + GroupOffset(kv, args.blocks, args.layer,
+                                           args.kv_head, position);
+    }
+    for (int query = 0; query < queries; query += kQueryBlock) {
+      const float* q[kQueryBlock];
+      int starts[kQueryBlock];
+      int ends[kQueryBlock];
+      const int count =
+          queries - query < kQueryBlock ? queries - query : kQueryBlock;
+      bool any = false;
+      for (int i = 0; i < count; ++i) {
+        const int row = (query + i) / group;
+        const int head = args.kv_head * group + (query + i) % group;
+        q[i] = reinterpret_cast<const float*>(args.q + row * args.q_row_bytes) +
+               static_cast<int64_t>(head) * dim;
+        const int start = FirstKey(args, row);
+        starts[i] = start > partition ? start : partition;
+        ends[i] = args.positions[row] + 1 < partition_end
+                      ? args.positions[row] + 1
+                      : partition_end;
+        any |= starts[i] < tile + kKeyTile && ends[i] > tile;
+      }
+      if (!any) continue;
+      switch (count) {
+        case 4:
+          AttendTile<Kv, 4>(args, state, q, starts, ends, groups, query, tile);
+          break;
+        case 3:
+          AttendTile<Kv, 3>(args, state, q, starts, ends, groups, query, tile);
+          break;
+        case 2:
+          AttendTile<Kv, 2>(args, state, q, starts, ends, groups, query, tile);
+          break;
+        default:
+          AttendTile<Kv, 1>(args, state, q, starts, ends, groups, query, tile);
+      }
+    }
+  }
+}
+void AttendOnePartition(const AttentionArgs& args, const AttentionState& state,
+                        int partition) {
+  if (args.kv.format == kFormatFloat32) {
+    AttendPartition<KvF32>(args, state, partition);
+  } else if (args.kv.format == kFormatInt8) {
+    AttendPartition<KvInt8>(args, state, partition);
+  } else {
+    AttendPartition<KvBf16>(args, state, partition);
+  }
+}
 
+// The state of a call, in its scratch; nothing combined yet.
+RBLN_INLINE AttentionState MakeState(const AttentionArgs& args) {
+  const int queries = Queries(args);
+  const int64_t floats = int64_t{queries} * PaddedHead(args.kv);
   AttentionState state;
   state.partial = args.scratch;
-  state.total = state.partial + static_cast<int64_t>(queries) * padded;
-  state.scores = state.total + static_cast<int64_t>(queries) * padded;
+  state.total = state.partial + floats;
+  state.scores = state.total + floats;
   state.running =
       reinterpret_cast<Running*>(state.scores + queries * kKeyTile);
   state.combined = state.running + queries;
-  memset(state.total, 0, sizeof(float) * queries * padded);
+  memset(state.total, 0, sizeof(float) * floats);
   for (int i = 0; i < queries; ++i) state.combined[i] = {kMinusInfinity, 0.0f};
+  return state;
+}
 
-  const auto start = [&args](int row) __attribute__((always_inline)) {
-    const int from = args.positions[row] + 1 - args.window;
-    return args.window == 0 || from < 0 ? 0 : from;
-  };
-  const int first_key = start(0);
-  const int last_key = args.positions[args.rows - 1] + 1;  // one past
-
-  for (int partition = first_key / args.partition_len * args.partition_len;
-       partition < last_key; partition += args.partition_len) {
-    const int partition_end = partition + args.partition_len < last_key
-                                  ? partition + args.partition_len
-                                  : last_key;
-    memset(state.partial, 0, sizeof(float) * queries * padded);
-    for (int i = 0; i < queries; ++i) state.running[i] = {kMinusInfinity, 0.0f};
-    // Tiles begin at absolute multiples; a partition need not.
-    const int from = first_key > partition ? first_key : partition;
-    for (int tile = from / kKeyTile * kKeyTile; tile < partition_end;
-         tile += kKeyTile) {
-      const std::byte* groups[kTileGroups];
-      for (int g = 0; g < kTileGroups; ++g) {
-        // Groups past the last key are not there; any will do, they are masked.
-        const int position =
-            tile + g * 16 < partition_end ? tile + g * 16 : tile;
-        groups[g] = args.cache + GroupOffset(kv, args.blocks, args.layer,
-                                             args.kv_head, position);
-      }
-      for (int query = 0; query < queries; query += kQueryBlock) {
-        const float* q[kQueryBlock];
-        int starts[kQueryBlock];
-        int ends[kQueryBlock];
-        const int count =
-            queries - query < kQueryBlock ? queries - query : kQueryBlock;
-        bool any = false;
-        for (int i = 0; i < count; ++i) {
-          const int row = (query + i) / group;
-          const int head = args.kv_head * group + (query + i) % group;
-          q[i] = reinterpret_cast<const float*>(args.q +
-                                                row * args.q_row_bytes) +
-                 static_cast<int64_t>(head) * dim;
-          starts[i] = start(row) > partition ? start(row) : partition;
-          ends[i] = args.positions[row] + 1 < partition_end
-                        ? args.positions[row] + 1
-                        : partition_end;
-          any |= starts[i] < tile + kKeyTile && ends[i] > tile;
-        }
-        if (!any) continue;
-        switch (count) {
-          case 4:
-            AttendTile<Kv, 4>(args, state, q, starts, ends, groups, query,
-                              tile);
-            break;
-          case 3:
-            AttendTile<Kv, 3>(args, state, q, starts, ends, groups, query,
-                              tile);
-            break;
-          case 2:
-            AttendTile<Kv, 2>(args, state, q, starts, ends, groups, query,
-                              tile);
-            break;
-          default:
-            AttendTile<Kv, 1>(args, state, q, starts, ends, groups, query,
-                              tile);
-        }
-      }
-    }
-    for (int query = 0; query < queries; ++query) Combine(state, query, padded);
-  }
-
-  for (int query = 0; query < queries; ++query) {
+// The result of what was combined.
+void StoreCombined(const AttentionArgs& args, const AttentionState& state) {
+  const int dim = args.kv.head_dim;
+  const int padded = PaddedHead(args.kv);
+  const int group = args.num_heads / args.kv.num_kv_heads;
+  for (int query = 0; query < Queries(args); ++query) {
     const int row = query / group;
     const int64_t column =
         static_cast<int64_t>(args.kv_head * group + query % group) * dim;
@@ -416,13 +441,41 @@ void AttendRows(const AttentionArgs& args) {
 }
 
 void Attention(const AttentionArgs& args) {
-  if (args.kv.format == kFormatFloat32) {
-    AttendRows<KvF32>(args);
-  } else if (args.kv.format == kFormatInt8) {
-    AttendRows<KvInt8>(args);
-  } else {
-    AttendRows<KvBf16>(args);
+  const AttentionState state = MakeState(args);
+  const KeyRange keys = KeysOf(args);
+  for (int partition = keys.first / args.partition_len * args.partition_len;
+       partition < keys.last; partition += args.partition_len) {
+    AttendOnePartition(args, state, partition);
+    for (int query = 0; query < Queries(args); ++query) {
+      Combine(state, query, PaddedHead(args.kv));
+    }
   }
+  StoreCombined(args, state);
+}
+
+// Attention in two steps, by the same functions and so to the same bits. A part
+// is what one partition leaves: state.partial and state.running.
+RBLN_INLINE void PlacePart(const AttentionArgs& args, float* part,
+                           AttentionState* state) {
+  state->partial = part;
+  state->running = reinterpret_cast<Running*>(
+      part + int64_t{Queries(args)} * PaddedHead(args.kv));
+}
+void AttendPart(const AttentionArgs& args, int partition, float* part) {
+  AttentionState state = MakeState(args);
+  PlacePart(args, part, &state);
+  AttendOnePartition(args, state, partition);
+}
+void CombineParts(const AttentionArgs& args, float* parts, int64_t part_floats,
+                  int count) {
+  AttentionState state = MakeState(args);
+  for (int i = 0; i < count; ++i) {
+    PlacePart(args, parts + i * part_floats, &state);
+    for (int query = 0; query < Queries(args); ++query) {
+      Combine(state, query, PaddedHead(args.kv));
+    }
+  }
+  StoreCombined(args, state);
 }
 
 }  // namespace

@@ -61,6 +61,12 @@ int64_t AttentionScratch(int num_heads, int num_kv_heads, int head_dim) {
   return queries * (2 * AlignUp(head_dim, kPanel) + kKeyTile + 4);
 }
 
+int64_t AttentionPart(int num_heads, int num_kv_heads, int head_dim) {
+  const int64_t queries = int64_t{AttentionRows(num_heads, num_kv_heads)} *
+                          (num_heads / num_kv_heads);
+  return AlignUp(queries * (AlignUp(head_dim, kPanel) + 2), 16);
+}
+
 std::span<const KernelTable* const> KernelTables() { return kTables; }
 
 bool Supported(const KernelTable& table) {

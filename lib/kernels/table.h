@@ -151,6 +151,8 @@ struct AttentionArgs {
 // Rows that one call may bring, and the floats of scratch it then needs.
 int AttentionRows(int num_heads, int num_kv_heads);
 int64_t AttentionScratch(int num_heads, int num_kv_heads, int head_dim);
+// Floats of what one partition leaves.
+int64_t AttentionPart(int num_heads, int num_kv_heads, int head_dim);
 
 // Keys that are scored together; tiles begin at multiples of it.
 inline constexpr int kKeyTile = 64;
@@ -196,6 +198,15 @@ struct KernelTable {
   void (*rope_kv)(const RopeKvArgs& args, int begin, int end);
 
   void (*attention)(const AttentionArgs& args);
+
+  // The same bits in two steps, for when there are fewer KV heads than threads:
+  // each partition on its own, then all together. attend_part leaves
+  // AttentionPart() floats for the partition that begins at `partition`;
+  // combine_parts puts `count` of them, `part_floats` apart and in order of
+  // their partitions, into `args.out`.
+  void (*attend_part)(const AttentionArgs& args, int partition, float* part);
+  void (*combine_parts)(const AttentionArgs& args, float* parts,
+                        int64_t part_floats, int count);
 
   // For measuring what the machine can do. Reads all of `bytes`, a multiple of
   // 4 KiB; the result only keeps the reading from being left out.

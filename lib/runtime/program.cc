@@ -59,6 +59,7 @@ BoundProgram::BoundProgram(const ProgramT& program,
     ops_.push_back(op);
   }
   logits_ = value(program.logits);
+  part_floats_ = AttentionPart(num_heads_, kv_.num_kv_heads, kv_.head_dim);
   next_ = std::make_unique<std::atomic<int64_t>[]>(ops_.size());
 }
 
@@ -86,13 +87,14 @@ BoundProgram::Logits BoundProgram::Run(std::span<const Row> rows,
   for (size_t i = 0; i < ops_.size(); ++i) {
     next_[i].store(0, std::memory_order_relaxed);
   }
+  PlanAttention(team.size());
   using Clock = std::chrono::steady_clock;
   if (seconds != nullptr) seconds->assign(ops_.size(), 0);
   team.Run([&](int thread) {
     Clock::time_point last;
     if (seconds != nullptr) last = Clock::now();
     for (size_t i = 0; i < ops_.size(); ++i) {
-      RunOp(ops_[i], thread, team.size(), &next_[i]);
+      RunOp(ops_[i], thread, team, &next_[i]);
       team.Meet();
       if (seconds != nullptr && thread == 0) {
         const Clock::time_point now = Clock::now();
@@ -106,8 +108,9 @@ BoundProgram::Logits BoundProgram::Run(std::span<const Row> rows,
           static_cast<int64_t>(logits_.row_bytes / sizeof(float))};
 }
 
-void BoundProgram::RunOp(const Op& op, int thread, int threads,
+void BoundProgram::RunOp(const Op& op, int thread, ThreadTeam& team,
                          std::atomic<int64_t>* next) {
+  const int threads = team.size();
   const auto [begin, end] = Share(RowCount(op.out.row_kind), thread, threads);
   switch (op.kind) {
     case OpKind::Embed: {
@@ -187,7 +190,7 @@ void BoundProgram::RunOp(const Op& op, int thread, int threads,
       break;
     }
     case OpKind::Attention:
-      RunAttention(op, thread, next);
+      RunAttention(op, thread, team, next);
       break;
     case OpKind::Quantize: {
       // Rows may be few and wide: pairs of groups are shared out.
@@ -239,33 +242,81 @@ void BoundProgram::RunMatmul(const Op& op, int thread, int threads) {
   matmul(args);
 }
 
-void BoundProgram::RunAttention(const Op& op, int thread,
-                                std::atomic<int64_t>* next) {
+void BoundProgram::PlanAttention(int threads) {
+  parts_ = 0;
+  // Enough to hand out without.
+  if (int64_t(runs_.size()) * kv_.num_kv_heads >= 2 * threads) return;
+  int last = 0;
+  for (const RowRun& run : runs_) {
+    last = std::max(last, positions_[run.begin + run.count - 1]);
+  }
+  const int parts = last / partition_len_ + 1;
+  if (parts < 2) return;
+  parts_ = parts;
+  part_memory_.resize(runs_.size() * kv_.num_kv_heads * parts * part_floats_);
+}
+
+AttentionArgs BoundProgram::AttentionOf(const Op& op, int thread,
+                                        int64_t item) const {
+  const RowRun& run = runs_[item / kv_.num_kv_heads];
   AttentionArgs args{};
   args.kv = kv_;
   args.cache = memory_.kv_cache;
   args.layer = op.layer;
+  args.blocks = step_tables_[step_rows_[run.begin].sequence].data();
+  args.kv_head = static_cast<int>(item % kv_.num_kv_heads);
   args.num_heads = num_heads_;
+  args.rows = run.count;
+  args.positions = &positions_[run.begin];
+  args.q = op.in.data + run.begin * op.in.row_bytes;
   args.q_row_bytes = op.in.row_bytes;
+  args.out = op.out.data + run.begin * op.out.row_bytes;
   args.out_row_bytes = op.out.row_bytes;
   args.out_format = op.out.format;
   args.scale = 1.0f / std::sqrt(static_cast<float>(kv_.head_dim));
   args.window = op.window;
   args.partition_len = partition_len_;
   args.scratch = memory_.scratch[thread];
+  return args;
+}
+
+void BoundProgram::RunAttention(const Op& op, int thread, ThreadTeam& team,
+                                std::atomic<int64_t>* next) {
   // Sequences differ in length: items are handed out, not shared out.
   const int64_t items = int64_t(runs_.size()) * kv_.num_kv_heads;
-  while (true) {
-    const int64_t item = next->fetch_add(1, std::memory_order_relaxed);
-    if (item >= items) return;
-    const RowRun& run = runs_[item / kv_.num_kv_heads];
-    args.kv_head = static_cast<int>(item % kv_.num_kv_heads);
-    args.rows = run.count;
-    args.positions = &positions_[run.begin];
-    args.blocks = step_tables_[step_rows_[run.begin].sequence].data();
-    args.q = op.in.data + run.begin * op.in.row_bytes;
-    args.out = op.out.data + run.begin * op.out.row_bytes;
-    kernels_.attention(args);
+  const auto take = [next] {
+    return next->fetch_add(1, std::memory_order_relaxed);
+  };
+  if (parts_ == 0) {
+    for (int64_t item = take(); item < items; item = take()) {
+      kernels_.attention(AttentionOf(op, thread, item));
+    }
+    return;
+  }
+  // The partitions that a run sees: first and one past the last.
+  const auto seen = [&](const AttentionArgs& args) {
+    const int from = args.positions[0] + 1 - op.window;
+    return Range{op.window == 0 || from < 0 ? 0 : from / partition_len_,
+                 args.positions[args.rows - 1] / partition_len_ + 1};
+  };
+  const auto part = [&](int64_t item, int64_t partition) {
+    return part_memory_.data() + (item * parts_ + partition) * part_floats_;
+  };
+  for (int64_t i = take(); i < items * parts_; i = take()) {
+    const AttentionArgs args = AttentionOf(op, thread, i / parts_);
+    const Range partitions = seen(args);
+    const int64_t partition = i % parts_;
+    if (partition < partitions.begin || partition >= partitions.end) continue;
+    kernels_.attend_part(args, static_cast<int>(partition) * partition_len_,
+                         part(i / parts_, partition));
+  }
+  team.Meet();
+  const Range share = Share(items, thread, team.size());
+  for (int64_t item = share.begin; item < share.end; ++item) {
+    const AttentionArgs args = AttentionOf(op, thread, item);
+    const Range partitions = seen(args);
+    kernels_.combine_parts(args, part(item, partitions.begin), part_floats_,
+                           static_cast<int>(partitions.end - partitions.begin));
   }
 }
 

@@ -77,9 +77,14 @@ class BoundProgram {
     int count;
   };
 
-  void RunOp(const Op& op, int thread, int threads, std::atomic<int64_t>* next);
+  void RunOp(const Op& op, int thread, ThreadTeam& team,
+             std::atomic<int64_t>* next);
   void RunMatmul(const Op& op, int thread, int threads);
-  void RunAttention(const Op& op, int thread, std::atomic<int64_t>* next);
+  void RunAttention(const Op& op, int thread, ThreadTeam& team,
+                    std::atomic<int64_t>* next);
+  AttentionArgs AttentionOf(const Op& op, int thread, int64_t item) const;
+  // Decides, before a step, whether partitions are items of their own.
+  void PlanAttention(int threads);
   int RowCount(RowKind kind) const {
     return static_cast<int>(kind == RowKind::Tokens ? step_rows_.size()
                                                     : logits_rows_.size());
@@ -100,6 +105,11 @@ class BoundProgram {
   std::vector<int> logits_rows_;
   std::vector<int32_t> positions_;
   std::vector<RowRun> runs_;
+  // Partitions that one run and KV head has at most, and room for what each
+  // leaves; 0 where a run's partitions are one item.
+  int parts_ = 0;
+  int64_t part_floats_ = 0;
+  std::vector<float> part_memory_;
   std::unique_ptr<std::atomic<int64_t>[]> next_;
 };
 

@@ -637,7 +637,8 @@ class AttentionFixture {
   }
 
   // Attention of rows [begin, end), `rows` at a call.
-  std::vector<float> Run(int begin, int end, int rows) {
+  // With `parts`, each partition on its own, last first, and then together.
+  std::vector<float> Run(int begin, int end, int rows, bool parts = false) {
     const uint64_t out_row = RowBytes(Format::Float32, q_columns_);
     Aligned<std::byte> out((end - begin) * out_row);
     Aligned<float> scratch(
@@ -666,7 +667,21 @@ class AttentionFixture {
         args.window = s_.window;
         args.partition_len = s_.partition_len;
         args.scratch = scratch.data();
-        table_.attention(args);
+        if (!parts) {
+          table_.attention(args);
+          continue;
+        }
+        const int64_t floats =
+            AttentionPart(s_.num_heads, s_.num_kv_heads, s_.head_dim);
+        const int from = std::max(0, s_.window == 0 ? 0 : row + 1 - s_.window) /
+                         s_.partition_len;
+        const int count = positions.back() / s_.partition_len + 1 - from;
+        Aligned<float> left(count * floats);
+        for (int i = count - 1; i >= 0; --i) {
+          table_.attend_part(args, (from + i) * s_.partition_len,
+                             left.data() + i * floats);
+        }
+        table_.combine_parts(args, left.data(), floats, count);
       }
     }
     std::vector<float> result;
@@ -792,6 +807,7 @@ TEST_CASE("attention is exact softmax for every window, partition and block") {
       for (const int rows : {2, 3, 5, most}) {
         if (rows <= most) {
           REQUIRE(fixture.Run(0, shape.length, rows) == one);
+          REQUIRE(fixture.Run(0, shape.length, rows, true) == one);
         }
       }
     }
