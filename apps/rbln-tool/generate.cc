@@ -34,6 +34,7 @@ struct GenerateFlags {
   std::string chat_template;
   std::string generation_config = "auto";
   std::string memory_limit;
+  std::string metrics_file;
   std::string order = "input";
   std::string shard;
   double max_time = -1;
@@ -253,6 +254,7 @@ int Generate(GenerateFlags flags, const CommonFlags& common) {
   CheckFlags(flags);
   JobOptions options;
   if (!flags.shard.empty()) ParseShard(flags.shard, &options);
+  options.metrics_file = flags.metrics_file;
   options.max_seconds = flags.max_time;
   options.max_errors = flags.max_errors;
   options.parameters = FlagParameters(flags);
@@ -270,6 +272,13 @@ int Generate(GenerateFlags flags, const CommonFlags& common) {
     DryRun(flags, model);
     return 0;
   }
+  const MemoryPlan plan = PlanMemory(model, flags.runtime);
+  spdlog::info(
+      "{}: weights {}, KV cache {} in {} blocks, working memory {}; of {} "
+      "({})",
+      model, Size(plan.weights_bytes), Size(plan.kv_bytes()), plan.num_blocks,
+      Size(plan.arena_bytes), Size(plan.available_bytes),
+      plan.available_reason);
   CatchSignals();
   const std::unique_ptr<Executor> executor = LoadModel(model, flags.runtime);
   Job job(*executor, model, std::move(options));
@@ -415,6 +424,11 @@ void AddGenerateCommand(CLI::App& app, const CommonFlags& common,
       ->add_option("--trace", flags->engine.trace,
                    "Write what ran when there, for Perfetto or "
                    "chrome://tracing")
+      ->type_name("FILE");
+  command
+      ->add_option("--metrics-file", flags->metrics_file,
+                   "Keep the figures of the run there, in the text form of "
+                   "Prometheus")
       ->type_name("FILE");
   command
       ->add_option("--chat-template", flags->chat_template,

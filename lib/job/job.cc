@@ -188,6 +188,7 @@ class Job::Loop {
       if (!worked && at_end_) break;
     }
     progress_.Clear();
+    WriteMetrics(/*ended=*/true);
     if (!result_.ended_early() && !result_.reader_gone) {
       // The lines below next_index_ that are ours.
       output_.Finish(OutputIndex(next_index_ - job_.options_.shard +
@@ -305,7 +306,19 @@ class Job::Loop {
                  FormatAnswer(line, results, *job_.tokenizer_)});
   }
 
+  void WriteMetrics(bool ended) {
+    if (job_.options_.metrics_file.empty()) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (!ended && now < next_metrics_) return;
+    next_metrics_ = now + std::chrono::seconds(10);
+    WriteFileAtomically(
+        job_.options_.metrics_file,
+        MetricsText(result_, engine_.stats(),
+                    {engine_.num_running(), engine_.num_waiting(), ended}));
+  }
+
   void ShowProgress() {
+    WriteMetrics(/*ended=*/false);
     ProgressState state;
     state.prompts = result_.prompts;
     // What was generated so far, of unfinished answers too.
@@ -329,6 +342,7 @@ class Job::Loop {
   JobOutput& output_;
   Progress progress_;
   JobResult result_;
+  std::chrono::steady_clock::time_point next_metrics_;
   bool at_end_ = false;
   int64_t next_index_ = 0;
   int64_t next_request_ = 0;

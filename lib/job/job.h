@@ -30,6 +30,9 @@ struct JobOptions {
   uint64_t seed = 0;
   EngineOptions engine;  // eos_token_ids are filled in
   ProgressMode progress = ProgressMode::kNone;
+  // Where the figures are written every ten seconds and at the end, for
+  // Prometheus; empty for nowhere.
+  std::string metrics_file;
   // Every `shards`-th line, from line `shard` on (counted from 0), is this
   // job's. Lines keep their index in the whole input.
   int64_t shard = 0;

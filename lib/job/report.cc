@@ -96,6 +96,48 @@ OrderedJson ReportJson(const JobResult& result, const EngineStats& stats,
   };
 }
 
+std::string MetricsText(const JobResult& result, const EngineStats& stats,
+                        const JobGauges& gauges) {
+  std::string text;
+  const auto head = [&](const char* name, const char* type, const char* help) {
+    text += fmt::format("# HELP rbln_{0} {1}\n# TYPE rbln_{0} {2}\n", name, help,
+                        type);
+  };
+  const auto one = [&](const char* name, const char* type, const char* help,
+                       int64_t value) {
+    head(name, type, help);
+    text += fmt::format("rbln_{} {}\n", name, value);
+  };
+  one("prompts_total", "counter", "Lines answered.", result.prompts);
+  one("prompt_errors_total", "counter", "Lines answered with an error.",
+      result.errors);
+  one("prompts_resumed", "gauge", "Lines answered by an earlier run.",
+      result.resumed);
+  one("prompt_tokens_total", "counter", "Tokens of prompts.",
+      stats.prompt_tokens);
+  one("completion_tokens_total", "counter", "Tokens of answers.",
+      stats.completion_tokens);
+  one("prefix_cache_tokens_total", "counter",
+      "Tokens of prompts found instead of computed.", stats.cached_tokens);
+  one("preemptions_total", "counter", "Sequences that gave up their memory.",
+      stats.preemptions);
+  head("steps_total", "counter", "Steps of each program, by its rows.");
+  for (const auto& [rows, program] : stats.programs) {
+    text += fmt::format("rbln_steps_total{{rows=\"{}\"}} {}\n", rows,
+                        program.steps);
+  }
+  head("step_rows_total", "counter", "Rows of the steps that were in use.");
+  for (const auto& [rows, program] : stats.programs) {
+    text += fmt::format("rbln_step_rows_total{{rows=\"{}\"}} {}\n", rows,
+                        program.rows);
+  }
+  one("sequences_running", "gauge", "Sequences in the batch.", gauges.running);
+  one("sequences_waiting", "gauge", "Sequences that wait for a place.",
+      gauges.waiting);
+  one("job_ended", "gauge", "1 once the job is over.", gauges.ended);
+  return text;
+}
+
 std::string ReportText(const JobResult& result, const EngineStats& stats,
                        const JobFacts& facts) {
   std::string text = fmt::format(

@@ -42,6 +42,15 @@ struct JobFacts {
 
 OrderedJson ReportJson(const JobResult& result, const EngineStats& stats,
                        const JobFacts& facts);
+// The same figures while the job runs, for node_exporter's textfile collector.
+// Format: https://prometheus.io/docs/instrumenting/exposition_formats
+struct JobGauges {
+  int running = 0;
+  int waiting = 0;
+  bool ended = false;
+};
+std::string MetricsText(const JobResult& result, const EngineStats& stats,
+                        const JobGauges& gauges);
 // A few lines for a person, each with its end of line.
 std::string ReportText(const JobResult& result, const EngineStats& stats,
                        const JobFacts& facts);

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <sstream>
+
 #include "engine/quantiles.h"
 #include "job/progress.h"
 
@@ -62,6 +64,33 @@ TEST_CASE("the progress line") {
   state.fraction = 0.25;
   CHECK(ProgressLine(state, 512, 100) ==
         "12 prompts (25%), 512.0 tokens/s, 8 running, 24 waiting, 5m00s left");
+}
+
+TEST_CASE("the figures are in the text form of Prometheus") {
+  JobResult result;
+  result.prompts = 12;
+  result.errors = 2;
+  EngineStats stats;
+  stats.completion_tokens = 345;
+  stats.programs[8].steps = 7;
+  stats.programs[8].rows = 50;
+  const std::string text = MetricsText(result, stats, {3, 4, false});
+  for (const char* line :
+       {"# TYPE rbln_prompts_total counter\nrbln_prompts_total 12\n",
+        "rbln_prompt_errors_total 2\n", "rbln_completion_tokens_total 345\n",
+        "rbln_steps_total{rows=\"8\"} 7\n",
+        "rbln_step_rows_total{rows=\"8\"} 50\n",
+        "# TYPE rbln_sequences_running gauge\nrbln_sequences_running 3\n",
+        "rbln_sequences_waiting 4\n", "rbln_job_ended 0\n"}) {
+    CAPTURE(std::string(line));
+    CHECK(text.find(line) != std::string::npos);
+  }
+  // Every line is a comment or a name and a number.
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    CHECK((line.starts_with("# ") ||
+           (line.starts_with("rbln_") && line.find(' ') == line.rfind(' '))));
+  }
 }
 
 }  // namespace
