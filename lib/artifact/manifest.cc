@@ -1,9 +1,12 @@
 #include "artifact/manifest.h"
 
 #include <algorithm>
+#include <limits>
+#include <type_traits>
 
 #include "artifact/program.h"
 #include "base/file.h"
+#include "base/hash.h"
 
 namespace rbln {
 namespace {
@@ -41,6 +44,44 @@ void EachField(M& manifest, F&& field) {
   field("source_fingerprint", manifest.source_fingerprint);
 }
 
+constexpr char kChecksum[] = "checksum";
+
+// Of all that a manifest says but the checksum itself, however it is spaced.
+std::string Checksum(Json content) {
+  content.erase(kChecksum);
+  return HashBytes(content.dump());
+}
+
+// Numbers must be whole and fit, which get_to does not ask for.
+template <typename T>
+bool Take(const Json& json, T* value) {
+  if constexpr (std::is_same_v<T, std::vector<int>>) {
+    if (!json.is_array()) return false;
+    value->resize(json.size());
+    for (size_t i = 0; i < json.size(); ++i) {
+      if (!Take(json[i], &(*value)[i])) return false;
+    }
+    return true;
+  } else if constexpr (std::is_integral_v<T>) {
+    // None is negative.
+    if (!json.is_number_unsigned() ||
+        json.get<uint64_t>() >
+            static_cast<uint64_t>(std::numeric_limits<T>::max())) {
+      return false;
+    }
+    *value = json.get<T>();
+    return true;
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    if (!json.is_string()) return false;
+    *value = json.get<std::string>();
+    return true;
+  } else {
+    static_assert(std::is_same_v<T, Json>);
+    *value = json;
+    return json.is_object();
+  }
+}
+
 int KvElementBytes(const std::string& format) {
   return format == "float32" ? 4 : format == "bfloat16" ? 2 : 1;
 }
@@ -71,6 +112,7 @@ std::string Manifest::ToJson() const {
   for (const auto& [name, file] : files) {
     json["files"][name] = {{"size", file.size}, {"checksum", file.checksum}};
   }
+  json[kChecksum] = Checksum(Json::parse(json.dump()));
   return json.dump(2) + "\n";
 }
 
@@ -83,9 +125,7 @@ Manifest Manifest::FromJson(const Json& json, const std::string& name) {
     if (found == json.end()) {
       throw ModelError("{}: '{}' is missing{}", name, key, again);
     }
-    try {
-      found->get_to(value);
-    } catch (const Json::exception&) {
+    if (!Take(*found, &value)) {
       throw ModelError("{}: '{}' is {}, which is of the wrong type{}", name,
                        key, found->dump().substr(0, 40), again);
     }
@@ -100,6 +140,13 @@ Manifest Manifest::FromJson(const Json& json, const std::string& name) {
         "version",
         name, result.format_version, kFormatVersion);
   }
+  std::string checksum;
+  read(kChecksum, checksum);
+  if (const std::string found = Checksum(json); found != checksum) {
+    throw ModelError(
+        "{}: the content is not what compile wrote (checksum {}, it says {}){}",
+        name, found, checksum, again);
+  }
   EachField(result, read);
   const auto files = json.find("files");
   if (files == json.end() || !files->is_object()) {
@@ -111,9 +158,10 @@ Manifest Manifest::FromJson(const Json& json, const std::string& name) {
       throw ModelError("{}: file name '{}' leaves the directory{}", name, file,
                        again);
     }
-    try {
-      result.files[file] = {entry.at("size"), entry.at("checksum")};
-    } catch (const Json::exception&) {
+    ManifestFile& taken = result.files[file];
+    if (!entry.is_object() || !entry.contains("size") ||
+        !entry.contains("checksum") || !Take(entry["size"], &taken.size) ||
+        !Take(entry["checksum"], &taken.checksum)) {
       throw ModelError("{}: entry of file '{}' is malformed{}", name, file,
                        again);
     }
@@ -135,6 +183,13 @@ Manifest Manifest::FromJson(const Json& json, const std::string& name) {
   positive("tensor_parallel_size", result.tensor_parallel_size);
   positive("kvcache_block_size", result.kvcache_block_size);
   positive("prefill_chunk_size", result.prefill_chunk_size);
+  // Bytes of the KV cache are a product of these.
+  if (16.0 * result.num_layers * result.num_kv_heads * result.head_dim *
+          (1.0 * result.max_seq_len + result.kvcache_block_size) >
+      0x1p50) {
+    throw ModelError("{}: the KV cache of one sequence is out of range{}", name,
+                     again);
+  }
   const std::vector<int>& sizes = result.decoder_batch_sizes;
   if (sizes.empty() || sizes.front() != result.batch_size ||
       sizes.back() < 1 ||

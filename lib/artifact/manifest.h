@@ -1,5 +1,6 @@
 // rbln_config.json: what a compiled directory is. Written last; a directory
-// without it is not a compiled one.
+// without it is not a compiled one. `checksum`, its last key, is over all the
+// others: what is read is what compile wrote.
 #pragma once
 
 #include <cstdint>

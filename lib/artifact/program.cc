@@ -11,6 +11,33 @@ namespace {
 // A program of a very deep and wide model has some thousands of operations.
 constexpr size_t kMaxItems = 1 << 20;
 constexpr int kMaxDimension = 1 << 26;
+// Of anything held in memory; sums of a few still fit 64 bits.
+constexpr uint64_t kMaxBytes = uint64_t{1} << 50;
+
+// Bytes that the strings and lists of a verified file take once unpacked. In
+// the file they may be shared, so that a small file could unpack to terabytes.
+uint64_t UnpackedBytes(const Program& program) {
+  uint64_t bytes = 0;
+  const auto count = [&bytes](const auto* list, uint64_t element) {
+    if (list != nullptr) bytes += list->size() * element;
+  };
+  count(program.isa(), 1);
+  if (program.values() != nullptr) {
+    for (const auto* value : *program.values()) count(value->name(), 1);
+  }
+  if (program.weights() != nullptr) {
+    for (const auto* weight : *program.weights()) count(weight->name(), 1);
+  }
+  if (program.ops() == nullptr) return bytes;
+  for (const auto* op : *program.ops()) {
+    count(op->name(), 1);
+    count(op->kernel(), 1);
+    count(op->inputs(), sizeof(int32_t));
+    if (op->measured() == nullptr) continue;
+    for (const auto* tile : *op->measured()) count(tile->kernel(), 1);
+  }
+  return bytes;
+}
 
 // Checks one parsed program; every complaint names the file.
 class Checker {
@@ -38,6 +65,16 @@ class Checker {
     Require(program_.num_heads % program_.num_kv_heads == 0,
             "{} heads do not divide into {} KV heads", program_.num_heads,
             program_.num_kv_heads);
+    // Sizes of rows and of the KV cache are products of these.
+    const int64_t q_columns = int64_t{program_.num_heads} * program_.head_dim;
+    Require(q_columns <= kMaxDimension, "{} heads of {} are out of range",
+            program_.num_heads, program_.head_dim);
+    Require(16.0 * program_.num_layers * q_columns *
+                    program_.kvcache_block_size <=
+                static_cast<double>(kMaxBytes),
+            "a KV cache block is out of range");
+    Require(program_.arena_bytes <= kMaxBytes, "an arena of {} bytes",
+            program_.arena_bytes);
     Require(program_.rank >= 0 && program_.rank < program_.ranks,
             "rank {} of {}", program_.rank, program_.ranks);
     CheckEnum(program_.kv_format, "KV format");
@@ -71,8 +108,7 @@ class Checker {
     CheckEnum(value.format, "format");
     Require(value.format != Format::Int4, "value '{}' is int4", value.name);
     CheckEnum(value.row_kind, "row kind");
-    Require(value.rows >= 1 && value.rows <= program_.rows &&
-                value.columns >= 1 && value.columns <= kMaxDimension,
+    Require(value.rows == program_.rows && value.columns >= 1 && value.columns <= kMaxDimension,
             "value '{}' has {} rows of {}", value.name, value.rows,
             value.columns);
     Require(value.row_bytes == RowBytes(value.format, value.columns),
@@ -131,6 +167,11 @@ class Checker {
   void CheckOp(const OpT& op) const {
     CheckEnum(op.kind, "operation");
     CheckEnum(op.epilogue, "epilogue");
+    // Also those that the operation has no use for.
+    for (const int input : op.inputs) Value(input, op.name, "input");
+    for (const int weight : {op.weight, op.bias}) {
+      if (weight >= 0) Weight(weight, op.name);
+    }
     const ValueT& output = Value(op.output, op.name, "output");
     const int q_columns = program_.num_heads * program_.head_dim;
     const int kv_columns = program_.num_kv_heads * program_.head_dim;
@@ -247,6 +288,9 @@ ProgramT ParseProgram(std::span<const std::byte> bytes,
   flatbuffers::Verifier verifier(data, bytes.size());
   if (!VerifyProgramBuffer(verifier)) {
     throw ModelError("{}: not a program, or damaged", name);
+  }
+  if (UnpackedBytes(*GetProgram(data)) > bytes.size()) {
+    throw ModelError("{}: corrupt program: parts of it overlap", name);
   }
   ProgramT program;
   GetProgram(data)->UnPackTo(&program);

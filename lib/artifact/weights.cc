@@ -68,18 +68,40 @@ PackedWeights::PackedWeights(const std::string& path)
   const Json header = ParseJson(
       {reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length},
       path, ErrorKind::kModel);
-  try {
-    for (const auto& [name, entry] : header.items()) {
-      const uint64_t begin = entry.at("data_offsets").at(0);
-      const uint64_t end = entry.at("data_offsets").at(1);
-      if (begin > end || end > data.size() || begin % kAlignment != 0) {
-        throw ModelError("{}: tensor '{}' lies at {} to {} of {} bytes", path,
-                         name, begin, end, data.size());
-      }
-      tensors_[name] = data.subspan(begin, end - begin);
+  if (!header.is_object()) {
+    throw ModelError("{}: the header is not a JSON object", path);
+  }
+  std::map<uint64_t, uint64_t> ends;  // begin to end
+  for (const auto& [name, entry] : header.items()) {
+    const Json* offsets = nullptr;
+    if (entry.is_object()) {
+      const auto found = entry.find("data_offsets");
+      if (found != entry.end() && found->is_array()) offsets = &*found;
     }
-  } catch (const Json::exception& error) {
-    throw ModelError("{}: malformed header: {}", path, error.what());
+    if (offsets == nullptr || offsets->size() != 2 ||
+        !(*offsets)[0].is_number_unsigned() ||
+        !(*offsets)[1].is_number_unsigned()) {
+      throw ModelError("{}: tensor '{}' has no data_offsets", path, name);
+    }
+    const uint64_t begin = (*offsets)[0].get<uint64_t>();
+    const uint64_t end = (*offsets)[1].get<uint64_t>();
+    if (begin >= end || end > data.size() || begin % kAlignment != 0 ||
+        !ends.emplace(begin, end).second) {
+      throw ModelError("{}: tensor '{}' lies at {} to {} of {} bytes", path,
+                       name, begin, end, data.size());
+    }
+    tensors_[name] = data.subspan(begin, end - begin);
+  }
+  // Each byte is one tensor's: an offset that was changed leaves a gap.
+  uint64_t at = 0;
+  for (const auto& [begin, end] : ends) {
+    if (begin != at) break;
+    at = end;
+  }
+  if (at != data.size()) {
+    throw ModelError("{}: no tensor begins at {} of {} bytes; the header is "
+                     "damaged: compile it again",
+                     path, at, data.size());
   }
 }
 

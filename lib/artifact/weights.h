@@ -42,7 +42,8 @@ class WeightsLayout {
 // A weights file, mapped. Immutable; shared by all threads.
 class PackedWeights {
  public:
-  // Maps the file and checks its header. Throws Error(kModel).
+  // Maps the file and checks its header: tensors are aligned and take every
+  // byte, each once. Their content is not read. Throws Error(kModel).
   explicit PackedWeights(const std::string& path);
   // The bytes of a tensor. Throws Error(kModel) when it is not there or does
   // not have `bytes` bytes.

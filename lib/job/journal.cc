@@ -196,14 +196,17 @@ void FileOutput::Load(const JournalKey& key) {
   }
   const Json found =
       ParseJson(std::string(*header), journal_path_, ErrorKind::kUsage);
-  if (found.value("rbln_journal", 0) != kJournalVersion) {
+  const auto field = [&](const char* name) {
+    return found.is_object() && found.contains(name) ? found[name] : Json();
+  };
+  if (field("rbln_journal") != kJournalVersion) {
     throw UsageError("{}: of another version of this tool; remove it to begin "
                      "again",
                      journal_path_);
   }
-  const auto same = [&](const char* field, const std::string& now,
+  const auto same = [&](const char* name, const std::string& now,
                         const char* what) {
-    if (found.value(field, "") == now) return;
+    if (field(name) == now) return;
     throw UsageError(
         "--resume: {} changed since {} was begun; run with what it was begun "
         "with, or remove {} to begin again",
@@ -218,7 +221,10 @@ void FileOutput::Load(const JournalKey& key) {
     const std::optional<Record> record =
         rest ? ParseRecord(*rest) : std::nullopt;
     // No run begins lines so far apart; only damage looks like that.
-    if (!record || record->index > (int64_t{1} << 40)) break;
+    if (!record || record->index > static_cast<int64_t>(places_.size()) +
+                                       (int64_t{1} << 24)) {
+      break;
+    }
     if (Has(record->index)) continue;
     Remember(record->index,
              {lines.offset() + kHashDigits + 1 + record->begin,

@@ -27,7 +27,7 @@ std::vector<std::pair<int, std::string>> ProgramFiles(
   return files;
 }
 
-// Checks a file's size, and its content where it is small or `verify` is set.
+// Checks a file's size, and its content where `verify` is set.
 void CheckFile(const std::string& directory, const std::string& name,
                const Manifest& manifest, bool verify) {
   const std::string path = directory + "/" + name;
@@ -81,7 +81,14 @@ LoadedFiles LoadFiles(const std::string& directory, bool verify) {
     }
     loaded.programs.push_back(std::move(program));
   }
-  CheckFile(directory, WeightsFileName(0, 1), manifest, verify);
+  // The tokenizer and what else the answers come from. Weights are not read to
+  // start: their size and header are checked, their content where asked for.
+  const std::string weights = WeightsFileName(0, 1);
+  CheckFile(directory, weights, manifest, verify);
+  for (const auto& [name, entry] : manifest.files) {
+    if (name == weights || name.ends_with(".rbln")) continue;
+    CheckFile(directory, name, manifest, /*verify=*/true);
+  }
   return loaded;
 }
 

@@ -79,7 +79,8 @@ struct RuntimeOptions {
   int num_blocks = 0;
   // Bytes of memory to stay under; 0: what base/cpu.h calls available.
   uint64_t memory_limit = 0;
-  // Check every file's checksum before running (reads everything).
+  // Check the weights' checksum too before running (reads all of them). Every
+  // other file is always checked.
   bool verify = false;
 };
 
@@ -100,12 +101,14 @@ struct MemoryPlan {
     return weights_bytes + kv_bytes() + arena_bytes;
   }
 };
-// Reads the manifest and the programs' headers only. Throws as LoadModel does,
+// Checks every file as LoadModel does, without mapping memory. Throws as LoadModel does,
 // Error(kResource) among them where not even one full sequence fits.
 MemoryPlan PlanMemory(const std::string& directory,
                       const RuntimeOptions& options);
 
-// Loads a compiled directory. Weights are mapped, not read. Throws
+// Loads a compiled directory. Every file is held against the manifest's
+// checksum, but for the weights, which are mapped, not read: of them size and
+// header are checked, and damage to their content is for `verify` to find. Throws
 // Error(kModel) when it cannot be used (missing, corrupt, of another version,
 // for an ISA this machine lacks) and Error(kResource) when memory is short.
 std::unique_ptr<Executor> LoadModel(const std::string& directory,

@@ -10,7 +10,11 @@
 #include <map>
 #include <random>
 
+#include "artifact/manifest.h"
+#include "artifact/program.h"
+#include "artifact/weights.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "compiler/compile.h"
@@ -479,6 +483,105 @@ TEST_CASE("a damaged directory is refused with what is wrong") {
   LoadModel(directory, {});
   std::filesystem::remove(directory + "/rbln_config.json");
   refused("not a compiled directory");
+}
+
+// Every bit pattern would be 255 times the work and meet the same checks.
+TEST_CASE("each byte of a directory, changed or cut off, is seen or harmless") {
+  const TempDir temp;
+  const std::string directory =
+      CompileModel(std::string(RBLN_TEST_DATA) + "/models/llama-bias",
+                   temp / "out", WeightFormat::kFloat32);
+  const Manifest good_manifest = Manifest::Read(directory);
+  const auto model_error = [](const auto& work) {
+    try {
+      work();
+    } catch (const Error& error) {
+      CHECK_MESSAGE(error.kind() == ErrorKind::kModel, error.what());
+      return true;
+    }
+    return false;
+  };
+  const auto each_byte = [](const std::string& good, size_t end,
+                            const auto& check) {
+    for (size_t at = 0; at < end; ++at) {
+      for (const int flip : {0x01, 0x10, 0x80, 0xFF}) {
+        std::string bad = good;
+        bad[at] = static_cast<char>(bad[at] ^ flip);
+        check(bad, at);
+      }
+      check(good.substr(0, at), at);
+    }
+  };
+
+  // What it says may be spaced otherwise, but nothing else.
+  const std::string manifest = ReadTestFile(directory + "/rbln_config.json");
+  each_byte(manifest, manifest.size(), [&](const std::string& bad, size_t at) {
+    const bool refused = model_error([&] {
+      const Manifest read = Manifest::FromJson(
+          ParseJson(bad, "manifest", ErrorKind::kModel), "manifest");
+      CHECK_MESSAGE(read.ToJson() == manifest, "byte ", at);
+    });
+    const bool said = manifest[at] != ' ' && manifest[at] != '\n';
+    if (said && at + 2 < manifest.size()) CHECK_MESSAGE(refused, "byte ", at);
+  });
+
+  // Loading finds each by its checksum; without that, reading must not crash.
+  const std::string program = ReadTestFile(directory + "/decoder_batch_4.rbln");
+  const ManifestFile& entry = good_manifest.files.at("decoder_batch_4.rbln");
+  REQUIRE(entry.checksum == HashBytes(program));
+  each_byte(program, program.size(), [&](const std::string& bad, size_t at) {
+    CHECK_MESSAGE(HashBytes(bad) != entry.checksum, "byte ", at);
+    model_error([&] { ParseProgram(std::as_bytes(std::span(bad)), "program"); });
+  });
+
+  // Of the weights, the header: each tensor is found where it was or not at all.
+  const std::string path = directory + "/weights.safetensors";
+  const std::string weights = ReadTestFile(path);
+  const ProgramT wanted = ReadProgram(directory + "/decoder_batch_4.rbln");
+  const PackedWeights good_weights(path);
+  const auto begin_of = [&](const PackedWeights& file, const WeightT& weight) {
+    return file.Find(weight.name, weight.bytes).data() - file.file().data();
+  };
+  const size_t header = weights.find("}}") + 2;
+  REQUIRE(header < 20000);
+  const std::string other = temp / "weights.safetensors";
+  each_byte(weights, header, [&](const std::string& bad, size_t at) {
+    WriteTestFile(other, bad);
+    model_error([&] {
+      const PackedWeights read(other);
+      for (const auto& weight : wanted.weights) {
+        CHECK_MESSAGE(begin_of(read, *weight) == begin_of(good_weights, *weight),
+                      "byte ", at);
+      }
+    });
+  });
+}
+
+TEST_CASE("every file but the weights' content is checked before it is used") {
+  const TempDir temp;
+  const std::string directory =
+      CompileModel(std::string(RBLN_EXAMPLES) + "/tiny-chat", temp / "out",
+                   WeightFormat::kBFloat16);
+  for (const auto& [name, entry] : Manifest::Read(directory).files) {
+    const std::string path = directory + "/" + name;
+    const std::string good = ReadTestFile(path);
+    std::string bad = good;
+    bad[bad.size() / 2] ^= 1;
+    WriteTestFile(path, bad);
+    RuntimeOptions options;
+    options.verify = name == "weights.safetensors";
+    std::string message;
+    try {
+      LoadModel(directory, options);
+    } catch (const Error& error) {
+      CHECK(error.kind() == ErrorKind::kModel);
+      message = error.what();
+    }
+    CHECK_MESSAGE(message.find(name + ": the content is not what was compiled") !=
+                      std::string::npos,
+                  name, ": ", message);
+    WriteTestFile(path, good);
+  }
 }
 
 }  // namespace
