@@ -75,6 +75,11 @@ LLAMA = {
 }
 
 
+EIGHT_HEADS = {"hidden_size": 64, "intermediate_size": 136,
+               "num_attention_heads": 8, "num_key_value_heads": 2,
+               "vocab_size": 250}
+
+
 def without(config, *keys):
     return {k: v for k, v in config.items() if k not in keys}
 
@@ -176,6 +181,23 @@ FAMILIES = {
         "max_window_layers": 1, "use_sliding_window": True,
         "torch_dtype": "bfloat16",
     },
+    # Enough heads for eight tensor parallel ranks, and fewer KV heads.
+    "llama-8-heads": LLAMA | EIGHT_HEADS | {
+        "torch_dtype": "bfloat16", "tie_word_embeddings": True},
+    "mistral-8-heads": without(
+        LLAMA, "attention_bias", "mlp_bias", "rope_scaling") | EIGHT_HEADS | {
+        "architectures": ["MistralForCausalLM"], "model_type": "mistral",
+        "sliding_window": 16, "torch_dtype": "bfloat16"},
+    "qwen2-8-heads": without(
+        LLAMA, "attention_bias", "mlp_bias", "rope_scaling",
+        "bos_token_id") | EIGHT_HEADS | {
+        "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2",
+        "use_sliding_window": False, "torch_dtype": "bfloat16"},
+    "qwen3-8-heads": without(
+        LLAMA, "mlp_bias", "rope_scaling", "bos_token_id") | EIGHT_HEADS | {
+        "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3",
+        "head_dim": 16, "use_sliding_window": False, "sliding_window": None,
+        "torch_dtype": "bfloat16"},
     "llama-bias": LLAMA | {
         "attention_bias": True, "mlp_bias": True, "num_key_value_heads": 1,
         "head_dim": 8, "torch_dtype": "float16",

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "artifact/program.h"
+#include "artifact/sharding.h"
 #include "base/file.h"
 #include "base/hash.h"
 
@@ -44,6 +45,8 @@ void EachField(M& manifest, F&& field) {
   field("source_fingerprint", manifest.source_fingerprint);
 }
 
+// The manifest does not say how wide the MLP is.
+constexpr int kMaxColumns = 1 << 30;
 constexpr char kChecksum[] = "checksum";
 
 // Of all that a manifest says but the checksum itself, however it is spaced.
@@ -93,7 +96,9 @@ uint64_t Manifest::KvBytesPerBlock() const {
   // V rows are padded to whole vectors; K needs none.
   const uint64_t v_columns = AlignUp(head_dim, kPanel);
   const uint64_t elements = positions * (head_dim + v_columns);
-  return num_layers * uint64_t(num_kv_heads) *
+  // Where ranks are more than heads, several have the same one.
+  const uint64_t heads = std::max(num_kv_heads, tensor_parallel_size);
+  return num_layers * heads *
          (elements * KvElementBytes(kv_caches) +
           (kv_caches == "int8" ? positions * 2 * sizeof(float) : 0));
 }
@@ -184,7 +189,16 @@ Manifest Manifest::FromJson(const Json& json, const std::string& name) {
   positive("kvcache_block_size", result.kvcache_block_size);
   positive("prefill_chunk_size", result.prefill_chunk_size);
   // Bytes of the KV cache are a product of these.
-  if (16.0 * result.num_layers * result.num_kv_heads * result.head_dim *
+  if (const std::string why =
+          WhyNotSharded(result.num_heads, result.num_kv_heads, kMaxColumns,
+                        result.vocab_size, result.tensor_parallel_size);
+      !why.empty()) {
+    throw ModelError("{}: tensor_parallel_size: {}: {}{}", name,
+                     result.tensor_parallel_size, why, again);
+  }
+  if (16.0 * result.num_layers *
+          std::max(result.num_kv_heads, result.tensor_parallel_size) *
+          result.head_dim *
           (1.0 * result.max_seq_len + result.kvcache_block_size) >
       0x1p50) {
     throw ModelError("{}: the KV cache of one sequence is out of range{}", name,

@@ -59,7 +59,7 @@ struct Manifest {
   // Every other file of the directory, by name.
   std::map<std::string, ManifestFile> files;
 
-  // Bytes of the KV cache for one block, over all layers.
+  // Bytes of the KV cache for one block, over all layers and ranks.
   uint64_t KvBytesPerBlock() const;
   // Bytes of the KV cache for one full sequence.
   uint64_t KvBytesPerSequence() const;

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "artifact/manifest.h"
+#include "artifact/sharding.h"
 #include "base/file.h"
 
 namespace rbln {
@@ -77,6 +78,10 @@ class Checker {
             program_.arena_bytes);
     Require(program_.rank >= 0 && program_.rank < program_.ranks,
             "rank {} of {}", program_.rank, program_.ranks);
+    // Collectives rely on it.
+    Require(program_.ranks <= Panels(program_.vocab_size),
+            "{} ranks of a vocabulary of {}", program_.ranks,
+            program_.vocab_size);
     CheckEnum(program_.kv_format, "KV format");
     Require(program_.kv_format != Format::Int4, "the KV cache is int4");
     for (const auto& value : program_.values) CheckValue(*value);
@@ -108,7 +113,8 @@ class Checker {
     CheckEnum(value.format, "format");
     Require(value.format != Format::Int4, "value '{}' is int4", value.name);
     CheckEnum(value.row_kind, "row kind");
-    Require(value.rows == program_.rows && value.columns >= 1 && value.columns <= kMaxDimension,
+    Require(value.rows == program_.rows && value.columns >= 1 &&
+                value.columns <= kMaxDimension,
             "value '{}' has {} rows of {}", value.name, value.rows,
             value.columns);
     Require(value.row_bytes == RowBytes(value.format, value.columns),
@@ -185,7 +191,9 @@ class Checker {
       case OpKind::Embed: {
         const WeightT& weight = Weight(op.weight, op.name);
         good = weight.inputs == output.columns &&
-               weight.outputs >= program_.vocab_size &&
+               op.first_token >= 0 &&
+               (program_.ranks > 1 ||
+                weight.outputs >= program_.vocab_size) &&
                output.format == Format::Float32;
         break;
       }
@@ -246,6 +254,24 @@ class Checker {
                Input(op, 0).columns == output.columns &&
                Input(op, 0).row_kind == output.row_kind;
         break;
+      case OpKind::AllReduce:
+        good = program_.ranks > 1 && Input(op, 0).format == Format::Float32 &&
+               output.format == Format::Float32 &&
+               Input(op, 0).columns == output.columns &&
+               Input(op, 0).row_kind == output.row_kind &&
+               op.inputs[0] != op.output && op.epilogue != Epilogue::SiluGate;
+        break;
+      case OpKind::Gather: {
+        const ShardRange tokens =
+            VocabShard(program_.vocab_size, program_.rank, program_.ranks);
+        good = program_.ranks > 1 && Input(op, 0).format == Format::Float32 &&
+               output.format == Format::Float32 &&
+               Input(op, 0).columns == tokens.size() &&
+               output.columns == program_.vocab_size &&
+               Input(op, 0).row_kind == output.row_kind &&
+               op.inputs[0] != op.output;
+        break;
+      }
     }
     Require(good, "'{}' ({}) has operands of the wrong shape", op.name,
             EnumNameOpKind(op.kind));
@@ -259,6 +285,12 @@ class Checker {
 
 Format MatmulInput(Format weights) {
   return weights == Format::Int4 ? Format::Int8 : weights;
+}
+
+std::string ProgramFileName(int rows, int rank, int ranks) {
+  return (rows == 0 ? std::string("prefill")
+                    : fmt::format("decoder_batch_{}", rows)) +
+         (ranks == 1 ? "" : fmt::format(".rank{}", rank)) + ".rbln";
 }
 
 const char* FormatName(Format format) {

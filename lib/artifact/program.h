@@ -30,6 +30,9 @@ inline constexpr int64_t Panels(int64_t outputs) {
 inline constexpr int kGroupSize = 32;
 // Bytes of one panel of a packed matrix: the layouts of kernels/table.h.
 uint64_t PanelBytes(Format format, int inputs);
+// The file of the program of `rows` rows (0: prefill), for one rank of `ranks`.
+std::string ProgramFileName(int rows, int rank, int ranks);
+
 // Bytes of one row of a value: `columns` numbers, with their scales for Int8,
 // rounded up to kAlignment.
 uint64_t RowBytes(Format format, int columns);

@@ -6,9 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <optional>
 #include <sstream>
 
@@ -108,6 +111,42 @@ std::vector<int> ReadAffinity() {
 const std::vector<int>& AllowedCpus() {
   static const std::vector<int> cpus = ReadAffinity();
   return cpus;
+}
+
+std::vector<std::vector<int>> CpusByNode(const std::string& sysfs) {
+  std::vector<int> left = AllowedCpus();
+  std::vector<std::vector<int>> nodes;
+  std::error_code ignored;
+  std::map<int, std::string> lists;  // by node number
+  for (const auto& entry :
+       std::filesystem::directory_iterator(sysfs, ignored)) {
+    const std::string name = entry.path().filename();
+    if (name.size() > 4 && name.starts_with("node") && std::isdigit(name[4])) {
+      lists[std::atoi(name.c_str() + 4)] =
+          ReadLine(entry.path() / "cpulist").value_or("");
+    }
+  }
+  for (const auto& [number, list] : lists) {
+    std::vector<int> node;
+    // "0-3,8"
+    std::istringstream in(list);
+    for (std::string part; std::getline(in, part, ',');) {
+      int first = 0, last = 0;
+      const int fields = std::sscanf(part.c_str(), "%d-%d", &first, &last);
+      if (fields < 1) continue;
+      if (fields < 2) last = first;
+      for (const int cpu : left) {
+        if (cpu >= first && cpu <= last) node.push_back(cpu);
+      }
+    }
+    std::erase_if(left, [&node](int cpu) {
+      return std::find(node.begin(), node.end(), cpu) != node.end();
+    });
+    if (!node.empty()) nodes.push_back(std::move(node));
+  }
+  if (nodes.empty()) nodes.emplace_back();
+  for (const int cpu : left) nodes.back().push_back(cpu);
+  return nodes;
 }
 
 CpuGrant GrantedCpus() {

@@ -22,6 +22,11 @@ CpuGrant GrantedCpus();
 // first called: the threads of a ThreadTeam have masks of their own.
 const std::vector<int>& AllowedCpus();
 
+// The CPUs of AllowedCpus by NUMA node, nodes without any left out; one node
+// where the system tells of none. `sysfs` for tests.
+std::vector<std::vector<int>> CpusByNode(
+    const std::string& sysfs = "/sys/devices/system/node");
+
 // The processor's name, as the kernel gives it; empty where it gives none.
 std::string CpuModel();
 

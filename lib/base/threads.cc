@@ -59,19 +59,52 @@ void Barrier::Wait() {
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-ThreadTeam::ThreadTeam(int size, bool pin) : size_(size), barrier_(size) {
-  const std::span<const int> cpus = AllowedCpus();
-  // With CPUs to spare the scheduler knows better than we which are idle, and
-  // two processes must not pile up on the same ones.
-  pinned_ = pin && size > 1 && static_cast<int>(cpus.size()) == size;
+std::vector<std::vector<int>> PlaceThreads(
+    int threads, int groups, const std::vector<std::vector<int>>& nodes) {
+  std::vector<std::vector<int>> places;
+  std::vector<int> cpus;
+  for (const std::vector<int>& node : nodes) {
+    cpus.insert(cpus.end(), node.begin(), node.end());
+  }
+  if (threads == 1 && groups == 1) return places;
+  if (static_cast<int>(cpus.size()) == threads) {
+    for (const int cpu : cpus) places.push_back({cpu});
+    return places;
+  }
+  const int count = static_cast<int>(nodes.size());
+  if (groups == 1 || count == 1) return places;
+  for (int group = 0; group < groups; ++group) {
+    const Range of_group = Share(count, group, groups);
+    std::vector<int> place;
+    // At least one: where groups are more than nodes, several share it.
+    const int64_t first = std::min<int64_t>(of_group.begin, count - 1);
+    for (int64_t node = first; node < std::max(of_group.end, first + 1);
+         ++node) {
+      place.insert(place.end(), nodes[node].begin(), nodes[node].end());
+    }
+    std::sort(place.begin(), place.end());
+    const Range members = Share(threads, group, groups);
+    for (int64_t i = members.begin; i < members.end; ++i) {
+      places.push_back(place);
+    }
+  }
+  return places;
+}
+
+ThreadTeam::ThreadTeam(int size, bool pin)
+    : ThreadTeam(size, pin ? PlaceThreads(size, 1, CpusByNode())
+                           : std::vector<std::vector<int>>{}) {}
+
+ThreadTeam::ThreadTeam(int size, std::vector<std::vector<int>> places)
+    : size_(size), places_(std::move(places)), barrier_(size) {
   for (int thread = 1; thread < size; ++thread) {
-    threads_.emplace_back([this, thread, cpus] {
+    threads_.emplace_back([this, thread] {
       // Else it would stay where its maker may be bound to.
-      BindTo(pinned_ ? cpus.subspan(thread, 1) : cpus);
+      BindTo(places_.empty() ? AllowedCpus() : places_[thread]);
       Loop(thread);
     });
   }
-  if (pinned_) BindTo(cpus.first(1));
+  if (!places_.empty()) BindTo(places_[0]);
 }
 
 ThreadTeam::~ThreadTeam() {
@@ -79,7 +112,7 @@ ThreadTeam::~ThreadTeam() {
   generation_.fetch_add(1, std::memory_order_seq_cst);
   generation_.notify_all();
   for (std::thread& thread : threads_) thread.join();
-  if (pinned_) BindTo(AllowedCpus());
+  if (!places_.empty()) BindTo(AllowedCpus());
 }
 
 void ThreadTeam::Run(const std::function<void(int)>& work) {

@@ -26,12 +26,23 @@ class Barrier {
   alignas(64) std::atomic<int> sleepers_{0};
 };
 
+// The CPUs for each of `threads` threads in `groups` equal groups of neighbours,
+// on a machine with these CPUs by NUMA node: one each where there are exactly as
+// many, in the order of the nodes; else for several groups on several nodes
+// those of the group's nodes; else none (empty), since with CPUs to spare the
+// scheduler knows better than we which are idle, and two processes must not pile
+// up on the same ones.
+std::vector<std::vector<int>> PlaceThreads(
+    int threads, int groups, const std::vector<std::vector<int>>& nodes);
+
 // `size` threads, one of them the caller of Run. Run is called by one thread at
 // a time.
 class ThreadTeam {
  public:
-  // With `pin`, thread i is bound to the i-th CPU this process may use, where
-  // there are exactly as many; the caller, who is thread 0, until the team ends.
+  // Thread i is bound to the CPUs places[i]; the caller, who is thread 0, until
+  // the team ends. None is bound where `places` is empty.
+  ThreadTeam(int size, std::vector<std::vector<int>> places);
+  // With `pin`, as PlaceThreads says for one group.
   ThreadTeam(int size, bool pin);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
@@ -41,14 +52,14 @@ class ThreadTeam {
   // Calls work(0) .. work(size - 1), each on its thread, and returns when all
   // have. `work` must not throw.
   void Run(const std::function<void(int thread)>& work);
-  // Inside `work`: meets the other threads of the team.
-  void Meet() { barrier_.Wait(); }
+  // Inside `work`: where all threads of the team meet.
+  Barrier& barrier() { return barrier_; }
 
  private:
   void Loop(int thread);
 
   const int size_;
-  bool pinned_ = false;
+  const std::vector<std::vector<int>> places_;
   Barrier barrier_;
   const std::function<void(int)>* work_ = nullptr;
   std::atomic<uint32_t> generation_{0};

@@ -56,19 +56,6 @@ Format ToFormat(KvFormat format) {
                                          : Format::Int8;
 }
 
-// What the options ask for and this version cannot do yet.
-void CheckSupported(const CompileOptions& options) {
-  const auto refuse = [](const char* key, const std::string& value,
-                         const char* can) {
-    throw UsageError("{}: {} is not supported by this version, which has: {}",
-                     key, value, can);
-  };
-  if (options.tensor_parallel_size != 1) {
-    refuse("tensor_parallel_size",
-           std::to_string(options.tensor_parallel_size), "1");
-  }
-}
-
 // The instruction set to compile for.
 std::string ResolveTarget(const std::string& target) {
   if (target == "native") return NativeKernels().isa;
@@ -229,18 +216,26 @@ CompileReport Compile(const Checkpoint& checkpoint,
                       const CompileOptions& options,
                       const CompileSettings& settings) {
   const auto start = std::chrono::steady_clock::now();
-  CheckSupported(options);
   CheckOutput(options.output);
   const ModelDescription& model = checkpoint.model();
   const std::string target = ResolveTarget(options.target);
   const int threads =
       settings.threads > 0 ? settings.threads : GrantedCpus().threads;
 
-  Graph graph = ImportModel(model, options.max_seq_len);
-  RunPasses(graph, ToFormat(options.weights),
-            [&](const std::string& pass, const Graph& after) {
-              if (settings.dump) settings.dump(pass, DumpGraph(after));
-            });
+  const int ranks = options.tensor_parallel_size;
+  std::vector<Graph> graphs;  // one a rank
+  uint64_t packed = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    graphs.push_back(ImportModel(model, options.max_seq_len));
+    RunPasses(graphs[rank], ToFormat(options.weights), rank, ranks,
+              [&](const std::string& pass, const Graph& after) {
+                // Ranks differ in sizes only.
+                if (settings.dump && rank == 0) {
+                  settings.dump(pass, DumpGraph(after));
+                }
+              });
+    packed += PackedBytes(graphs[rank]);
+  }
 
   Manifest manifest = DescribeModel(model, options, target);
   manifest.source_fingerprint = checkpoint.weights().Fingerprint();
@@ -258,18 +253,20 @@ CompileReport Compile(const Checkpoint& checkpoint,
   // for this machine, its kernels are measured.
   std::optional<Tuner> tuner;
   if (options.target == "native") {
-    tuner.emplace(NativeKernels(), threads, PackedBytes(graph),
-                  Tuner::DefaultPath());
+    tuner.emplace(NativeKernels(), std::max(1, threads / ranks),
+                  PackedBytes(graphs[0]), Tuner::DefaultPath());
     lower.tuner = &*tuner;
   }
-  const auto add_program = [&](const std::string& name, int rows) {
-    lower.rows = rows;
-    lower.logits_rows = rows;
-    small[name] = SerializeProgram(LowerGraph(graph, model, lower));
-  };
-  add_program("prefill.rbln", options.prefill_chunk_size);
-  for (const int size : options.decoder_batch_sizes) {
-    add_program(fmt::format("decoder_batch_{}.rbln", size), size);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto add_program = [&](const std::string& name, int rows) {
+      lower.rows = rows;
+      lower.logits_rows = rows;
+      small[name] = SerializeProgram(LowerGraph(graphs[rank], model, lower));
+    };
+    add_program(ProgramFileName(0, rank, ranks), options.prefill_chunk_size);
+    for (const int size : options.decoder_batch_sizes) {
+      add_program(ProgramFileName(size, rank, ranks), size);
+    }
   }
   if (tuner) tuner->Save();
   tuner.reset();  // its memory and threads
@@ -284,7 +281,10 @@ CompileReport Compile(const Checkpoint& checkpoint,
   CompileReport report;
   report.output = options.output;
   report.target = target;
-  const std::string weights_name = WeightsFileName(0, 1);
+  std::vector<std::string> weights_names;
+  for (int rank = 0; rank < ranks; ++rank) {
+    weights_names.push_back(WeightsFileName(rank, ranks));
+  }
   const std::optional<Manifest> last =
       settings.force ? std::nullopt : LastManifest(options.output);
   const auto unchanged = [&](const std::string& name) {
@@ -301,40 +301,49 @@ CompileReport Compile(const Checkpoint& checkpoint,
   if (last && last->source_fingerprint == manifest.source_fingerprint &&
       last->weights == manifest.weights &&
       last->group_size == manifest.group_size &&
+      last->tensor_parallel_size == ranks &&
       model.Rotary(last->max_seq_len).inverse_frequencies ==
-          model.Rotary(manifest.max_seq_len).inverse_frequencies &&
-      last->files.contains(weights_name)) {
-    manifest.files[weights_name] = last->files.at(weights_name);
+          model.Rotary(manifest.max_seq_len).inverse_frequencies) {
+    for (const std::string& name : weights_names) {
+      const auto before = last->files.find(name);
+      if (before != last->files.end()) manifest.files[name] = before->second;
+    }
   }
-  const bool keep_weights =
-      manifest.files.contains(weights_name) && unchanged(weights_name);
+  bool keep_weights = true;
+  for (const std::string& name : weights_names) {
+    keep_weights &= manifest.files.contains(name) && unchanged(name);
+  }
   for (const auto& [name, content] : small) {
     (unchanged(name) ? report.kept : report.written).push_back(name);
   }
-  (keep_weights ? report.kept : report.written).push_back(weights_name);
+  for (const std::string& name : weights_names) {
+    (keep_weights ? report.kept : report.written).push_back(name);
+  }
 
   if (!report.written.empty() || !last ||
       last->ToJson() != manifest.ToJson()) {
-    const uint64_t packed = PackedBytes(graph);
     if (!keep_weights) CheckDisk(options.output, packed);
     Staging staging(options.output);
-    if (keep_weights) {
-      const std::string from = options.output + "/" + weights_name;
-      std::error_code error;
-      fs::create_hard_link(from, staging / weights_name, error);
-      if (error) fs::copy_file(from, staging / weights_name);
-    } else {
-      std::atomic<uint64_t> done{0};
-      PackWeights(graph, checkpoint.weights(), threads,
-                  staging / weights_name, [&](uint64_t bytes) {
+    std::atomic<uint64_t> done{0};
+    for (int rank = 0; rank < ranks; ++rank) {
+      const std::string& name = weights_names[rank];
+      if (keep_weights) {
+        const std::string from = options.output + "/" + name;
+        std::error_code error;
+        fs::create_hard_link(from, staging / name, error);
+        if (error) fs::copy_file(from, staging / name);
+        continue;
+      }
+      PackWeights(graphs[rank], checkpoint.weights(), threads, staging / name,
+                  [&](uint64_t bytes) {
                     const uint64_t now = done.fetch_add(bytes) + bytes;
                     if (settings.progress) {
                       settings.progress("pack", now, packed);
                     }
                   });
-      manifest.files[weights_name] = Describe(staging / weights_name);
-      report.source_bytes = checkpoint.weights().total_bytes();
+      manifest.files[name] = Describe(staging / name);
     }
+    if (!keep_weights) report.source_bytes = checkpoint.weights().total_bytes();
     for (const auto& [name, content] : small) {
       WriteNewFile(staging / name, content);
     }

@@ -27,6 +27,10 @@ OpKind LoweredKind(const GraphOp& op) {
       return OpKind::Attention;
     case GraphOpKind::kQuantize:
       return OpKind::Quantize;
+    case GraphOpKind::kAllReduce:
+      return OpKind::AllReduce;
+    case GraphOpKind::kGather:
+      return OpKind::Gather;
     default:
       throw std::logic_error(std::string("no program operation for ") +
                              GraphOpName(op.kind));
@@ -82,9 +86,11 @@ ProgramT LowerGraph(const Graph& graph, const ModelDescription& model,
   program.format_version = kFormatVersion;
   program.isa = options.isa;
   program.rows = options.rows;
-  program.num_heads = model.num_heads;
-  program.num_kv_heads = model.num_kv_heads;
-  program.head_dim = model.head_dim;
+  program.rank = graph.rank;
+  program.ranks = graph.ranks;
+  program.num_heads = graph.num_heads;
+  program.num_kv_heads = graph.num_kv_heads;
+  program.head_dim = graph.head_dim;
   program.num_layers = model.num_layers;
   program.vocab_size = model.vocab_size;
   program.kv_format = options.kv_format;
@@ -147,6 +153,7 @@ ProgramT LowerGraph(const Graph& graph, const ModelDescription& model,
     op->window = from.window;
     op->epsilon = from.epsilon;
     op->scale = from.scale;
+    op->first_token = from.first_token;
     if (from.kind == GraphOpKind::kMatmul) {
       const GraphWeight& weight = graph.weights[from.weight];
       const int rows = program.values[op->output]->rows;

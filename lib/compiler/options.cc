@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "artifact/program.h"
+#include "artifact/sharding.h"
 #include "base/file.h"
 #include "base/json.h"
 
@@ -530,12 +531,10 @@ CompileOptions ResolveOptions(const CompileConfig& config,
                           kPrefillUnit, kMaxPrefillChunk));
   }
   const int ranks = read.Integer("tensor_parallel_size", 1).value_or(1);
-  if (model.num_kv_heads % ranks != 0 && ranks % model.num_kv_heads != 0) {
-    read.Fail("tensor_parallel_size",
-              fmt::format("it must divide the model's {} KV heads or be a "
-                          "multiple of them",
-                          model.num_kv_heads));
-  }
+  const std::string why =
+      WhyNotSharded(model.num_heads, model.num_kv_heads,
+                    model.intermediate_size, model.vocab_size, ranks);
+  if (!why.empty()) read.Fail("tensor_parallel_size", why);
   options.tensor_parallel_size = ranks;
   options.target = read.Choice<const char*>("target", {{"native", "native"},
                                                        {"scalar", "scalar"},

@@ -28,7 +28,7 @@ uint16_t RoundToBf16(float x) {
 // Where a packed output column comes from.
 struct Column {
   int tensor;  // -1: padding
-  int64_t row;
+  int64_t row;  // of this rank's share
 };
 
 Column SourceOf(const GraphWeight& weight, int64_t column) {
@@ -54,12 +54,14 @@ Column SourceOf(const GraphWeight& weight, int64_t column) {
 void ReadPanels(const GraphWeight& weight, const WeightSource& source,
                 int64_t begin, int64_t end, std::vector<float>* rows) {
   const int64_t inputs = std::max(1, weight.inputs);
+  const int64_t all_inputs =
+      weight.tensor_inputs > 0 ? weight.tensor_inputs : inputs;
   const int64_t count = (end - begin) * kPanel;
   rows->assign(count * inputs, 0.0f);
   for (int64_t i = 0; i < count;) {
     const Column from = SourceOf(weight, begin * kPanel + i);
     int64_t run = 1;
-    while (i + run < count) {
+    while (i + run < count && all_inputs == inputs) {
       const Column next = SourceOf(weight, begin * kPanel + i + run);
       if (next.tensor != from.tensor ||
           (from.tensor >= 0 && next.row != from.row + run)) {
@@ -68,7 +70,11 @@ void ReadPanels(const GraphWeight& weight, const WeightSource& source,
       ++run;
     }
     if (from.tensor >= 0) {
-      source.Read(weight.tensors[from.tensor], from.row * inputs,
+      const int64_t row =
+          from.row +
+          (weight.tensor_begin.empty() ? 0 : weight.tensor_begin[from.tensor]);
+      source.Read(weight.tensors[from.tensor],
+                  row * all_inputs + weight.input_begin,
                   std::span(*rows).subspan(i * inputs, run * inputs));
     }
     i += run;

@@ -37,6 +37,10 @@ const char* GraphOpName(GraphOpKind kind) {
       return "rope_kv";
     case GraphOpKind::kQuantize:
       return "quantize";
+    case GraphOpKind::kAllReduce:
+      return "all_reduce";
+    case GraphOpKind::kGather:
+      return "gather";
   }
   return "?";
 }
@@ -58,9 +62,9 @@ int Graph::AddValue(std::string name, int columns, RowKind rows) {
 
 int Graph::AddWeight(std::string name, std::vector<std::string> tensors,
                      std::vector<int> tensor_outputs, int inputs) {
-  weights.push_back({std::move(name), std::move(tensors),
-                     std::move(tensor_outputs), Packing::kStack, inputs,
-                     Format::Float32});
+  weights.push_back({.name = std::move(name), .tensors = std::move(tensors),
+                     .tensor_outputs = std::move(tensor_outputs),
+                     .inputs = inputs});
   return static_cast<int>(weights.size()) - 1;
 }
 
@@ -117,6 +121,10 @@ void VerifyGraph(const Graph& graph) {
       require(op.bias < 0 ||
                   graph.weights[op.bias].Outputs() == weight.Outputs(),
               "the bias has another width than the weight");
+    }
+    if (op.kind == GraphOpKind::kAllReduce) {
+      require(value(op.inputs.at(0)).columns == value(op.output).columns,
+              "the sum differs in width from its parts");
     }
     if (op.kind == GraphOpKind::kAdd || op.kind == GraphOpKind::kSiluMul) {
       require(value(op.inputs.at(0)).columns == value(op.inputs.at(1)).columns,

@@ -30,6 +30,8 @@ enum class GraphOpKind {
   // Made by passes:
   kRopeKv,     // (qkv, rotary), norms of q and k or none
   kQuantize,   // (x)
+  kAllReduce,  // (part): the sum over the ranks' parts, in rank order
+  kGather,     // (part): the ranks' columns side by side, on rank 0
 };
 const char* GraphOpName(GraphOpKind kind);
 
@@ -49,6 +51,11 @@ struct GraphWeight {
   int inputs = 0;  // 0 for a vector
   Format format = Format::Float32;
   std::vector<float> constants = {};  // where there are no tensors
+  // Of a rank's share: the first output taken of each tensor (empty: 0), the
+  // first input, and how many inputs the tensors have (0: `inputs`).
+  std::vector<int> tensor_begin = {};
+  int input_begin = 0;
+  int tensor_inputs = 0;
 
   // Output columns once packed; alternating tensors are padded to panels.
   int Outputs() const;
@@ -72,6 +79,7 @@ struct GraphOp {
   int window = 0;
   float epsilon = 0;
   float scale = 1;  // of what kRotary computes
+  int first_token = 0;  // kEmbed: the token of the weight's first row
   Epilogue epilogue = Epilogue::None;
 };
 
@@ -80,7 +88,12 @@ struct Graph {
   std::vector<GraphValue> values;
   std::vector<GraphOp> ops;
   int logits = -1;
+  // Of this rank.
+  int num_heads = 0;
+  int num_kv_heads = 0;
   int head_dim = 0;
+  int rank = 0;  // of `ranks`
+  int ranks = 1;
 
   int AddValue(std::string name, int columns, RowKind rows = RowKind::Tokens);
   int AddWeight(std::string name, std::vector<std::string> tensors,

@@ -12,6 +12,8 @@ class Importer {
       : model_(model), constants_(model.Rotary(max_seq_len)) {}
 
   Graph Import() {
+    graph_.num_heads = model_.num_heads;
+    graph_.num_kv_heads = model_.num_kv_heads;
     graph_.head_dim = model_.head_dim;
     const int embedding =
         graph_.AddWeight("embedding", {"model.embed_tokens.weight"},

@@ -1,5 +1,9 @@
 #include "kernels/kernels.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <algorithm>
 #include <cstdlib>
 #include <string>
@@ -69,6 +73,22 @@ int64_t AttentionPart(int num_heads, int num_kv_heads, int head_dim) {
 
 std::span<const KernelTable* const> KernelTables() { return kTables; }
 
+#if defined(__x86_64__)
+namespace {
+
+// Features that not every compiler knows by name.
+bool HasF16c() {
+  unsigned a, b, c, d;
+  return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
+}
+bool HasAvxVnni() {
+  unsigned a, b, c, d;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4) != 0;
+}
+
+}  // namespace
+#endif
+
 bool Supported(const KernelTable& table) {
 #if defined(__x86_64__)
   const std::string_view isa = table.isa;
@@ -83,8 +103,7 @@ bool Supported(const KernelTable& table) {
   }
   if (isa == "avx2" || isa == "avxvnni") {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           __builtin_cpu_supports("f16c") &&
-           (isa == "avx2" || __builtin_cpu_supports("avxvnni"));
+           HasF16c() && (isa == "avx2" || HasAvxVnni());
   }
 #endif
   return true;

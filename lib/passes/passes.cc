@@ -31,6 +31,9 @@ int MergeWeights(Graph& graph, const std::string& name,
     const GraphWeight& part = graph.weights[parts[i]];
     merged.tensors.insert(merged.tensors.end(), part.tensors.begin(),
                           part.tensors.end());
+    merged.tensor_begin.insert(merged.tensor_begin.end(),
+                               part.tensor_begin.begin(),
+                               part.tensor_begin.end());
     merged.tensor_outputs.insert(merged.tensor_outputs.end(),
                                  part.tensor_outputs.begin(),
                                  part.tensor_outputs.end());
@@ -135,16 +138,18 @@ void FuseResidual(Graph& graph) {
     const int index = static_cast<int>(i);
     const int residual = graph.ops[i].inputs[0];
     const int sum = graph.ops[i].output;
-    const int matmul = graph.Producer(graph.ops[i].inputs[1], index);
+    const int producer = graph.Producer(graph.ops[i].inputs[1], index);
     // The residual's storage can be taken over only if nothing reads it later.
     const std::vector<int> users = graph.Users(residual);
-    if (matmul < 0 || graph.ops[matmul].kind != GraphOpKind::kMatmul ||
-        graph.ops[matmul].epilogue != Epilogue::None ||
+    if (producer < 0 ||
+        (graph.ops[producer].kind != GraphOpKind::kMatmul &&
+         graph.ops[producer].kind != GraphOpKind::kAllReduce) ||
+        graph.ops[producer].epilogue != Epilogue::None ||
         users.back() != index) {
       continue;
     }
-    graph.ops[matmul].epilogue = Epilogue::Add;
-    graph.ops[matmul].output = residual;
+    graph.ops[producer].epilogue = Epilogue::Add;
+    graph.ops[producer].output = residual;
     graph.ops[i].inputs.clear();
     dead.insert(index);
     for (GraphOp& op : graph.ops) {
@@ -209,10 +214,12 @@ void ChooseFormats(Graph& graph, Format weights) {
 }
 
 std::vector<PassReport> RunPasses(
-    Graph& graph, Format weights,
+    Graph& graph, Format weights, int rank, int ranks,
     const std::function<void(const std::string&, const Graph&)>& dump) {
   // The order, with the reason for each place.
   const std::pair<const char*, std::function<void(Graph&)>> passes[] = {
+      // First: what is whole and what is in part shows best in the plain graph.
+      {"shard", [&](Graph& g) { Shard(g, rank, ranks); }},
       // The fusions look for the plain operations of import; none touches what
       // another looks for.
       {"fuse_qkv", FuseQkv},

@@ -3,8 +3,18 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
+
+#include "artifact/sharding.h"
 
 namespace rbln {
+namespace {
+
+// Floats of a sum over ranks that are summed at a time: all ranks' parts of them
+// stay in the cache.
+constexpr int64_t kSumBlock = 2048;
+
+}  // namespace
 
 int64_t BoundProgram::ScratchFloats(const ProgramT& program) {
   return std::max(
@@ -13,13 +23,35 @@ int64_t BoundProgram::ScratchFloats(const ProgramT& program) {
                        program.head_dim));
 }
 
+uint64_t BoundProgram::ExchangeBytes(const ProgramT& program) {
+  uint64_t most = 0;
+  for (const auto& op : program.ops) {
+    if (op->kind != OpKind::AllReduce && op->kind != OpKind::Gather) continue;
+    const ValueT& part = *program.values[op->inputs[0]];
+    uint64_t row_bytes = part.row_bytes;
+    if (op->kind == OpKind::Gather) {
+      // Shares of the vocabulary differ.
+      for (int rank = 0; rank < program.ranks; ++rank) {
+        const int tokens =
+            VocabShard(program.vocab_size, rank, program.ranks).size();
+        row_bytes = std::max(row_bytes, RowBytes(part.format, tokens));
+      }
+    }
+    most = std::max(most, row_bytes * static_cast<uint64_t>(part.rows));
+  }
+  return most;
+}
+
 BoundProgram::BoundProgram(const ProgramT& program,
                            const PackedWeights& weights,
                            const KernelTable& kernels,
                            const StepMemory& memory)
     : kernels_(kernels),
       memory_(memory),
+      rank_(program.rank),
+      ranks_(program.ranks),
       rows_(program.rows),
+      vocab_size_(program.vocab_size),
       num_heads_(program.num_heads),
       partition_len_(program.kvcache_partition_len),
       kv_(KvLayout::Make(program.kv_format, program.head_dim,
@@ -49,6 +81,7 @@ BoundProgram::BoundProgram(const ProgramT& program,
       op.panel_bytes = PanelBytes(w.format, w.inputs);
       op.panels = Panels(w.outputs);
       op.inputs = w.inputs;
+      op.tokens = w.outputs;
     }
     op.epilogue = from->epilogue;
     op.tile = {from->tile_rows, from->tile_panels, from->tile_inputs};
@@ -56,6 +89,7 @@ BoundProgram::BoundProgram(const ProgramT& program,
     op.window = from->window;
     op.epsilon = from->epsilon;
     op.scale = from->scale;
+    op.first_token = from->first_token;
     ops_.push_back(op);
   }
   logits_ = value(program.logits);
@@ -63,10 +97,36 @@ BoundProgram::BoundProgram(const ProgramT& program,
   next_ = std::make_unique<std::atomic<int64_t>[]>(ops_.size());
 }
 
-BoundProgram::Logits BoundProgram::Run(std::span<const Row> rows,
-                                       std::span<const BlockTable> tables,
-                                       ThreadTeam& team,
-                                       std::vector<double>* seconds) {
+void BoundProgram::Connect(
+    std::span<const std::unique_ptr<BoundProgram>> ranks) {
+  for (size_t i = 0; i < ops_.size(); ++i) {
+    if (!Exchanges(ops_[i])) continue;
+    for (const auto& rank : ranks) ops_[i].parts.push_back(rank->ops_[i].in);
+  }
+}
+
+void BoundProgram::Connect(Transport& transport,
+                           std::span<std::byte* const> inbox) {
+  transport_ = &transport;
+  for (Op& op : ops_) {
+    if (!Exchanges(op)) continue;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      Value part = op.in;
+      if (rank != rank_) {
+        part.data = inbox[rank];
+        if (op.kind == OpKind::Gather) {
+          part.columns = VocabShard(vocab_size_, rank, ranks_).size();
+          part.row_bytes = RowBytes(part.format, part.columns);
+        }
+      }
+      op.parts.push_back(part);
+    }
+  }
+}
+
+void BoundProgram::Begin(std::span<const Row> rows,
+                         std::span<const BlockTable> tables, int threads) {
+  threads_ = threads;
   step_rows_ = rows;
   step_tables_ = tables;
   logits_rows_.clear();
@@ -87,31 +147,39 @@ BoundProgram::Logits BoundProgram::Run(std::span<const Row> rows,
   for (size_t i = 0; i < ops_.size(); ++i) {
     next_[i].store(0, std::memory_order_relaxed);
   }
-  PlanAttention(team.size());
+  PlanAttention();
+}
+
+void BoundProgram::Run(int thread, const Meeting& meeting,
+                       std::vector<double>* seconds) {
   using Clock = std::chrono::steady_clock;
-  if (seconds != nullptr) seconds->assign(ops_.size(), 0);
-  team.Run([&](int thread) {
-    Clock::time_point last;
-    if (seconds != nullptr) last = Clock::now();
-    for (size_t i = 0; i < ops_.size(); ++i) {
-      RunOp(ops_[i], thread, team, &next_[i]);
-      team.Meet();
-      if (seconds != nullptr && thread == 0) {
-        const Clock::time_point now = Clock::now();
-        (*seconds)[i] = std::chrono::duration<double>(now - last).count();
-        last = now;
-      }
+  const bool timed = seconds != nullptr && thread == 0;
+  if (timed) seconds->assign(ops_.size(), 0);
+  Clock::time_point last;
+  if (timed) last = Clock::now();
+  for (size_t i = 0; i < ops_.size(); ++i) {
+    RunOp(ops_[i], thread, *meeting.rank, &next_[i]);
+    // What an exchange reads must be there, and stay until all have read it.
+    const bool exchange =
+        Exchanges(ops_[i]) || (i + 1 < ops_.size() && Exchanges(ops_[i + 1]));
+    (exchange ? meeting.all : meeting.rank)->Wait();
+    if (timed) {
+      const Clock::time_point now = Clock::now();
+      (*seconds)[i] = std::chrono::duration<double>(now - last).count();
+      last = now;
     }
-  });
+  }
+}
+
+BoundProgram::Logits BoundProgram::logits() const {
   return {reinterpret_cast<float*>(logits_.data),
           static_cast<int>(logits_rows_.size()),
           static_cast<int64_t>(logits_.row_bytes / sizeof(float))};
 }
 
-void BoundProgram::RunOp(const Op& op, int thread, ThreadTeam& team,
+void BoundProgram::RunOp(const Op& op, int thread, Barrier& barrier,
                          std::atomic<int64_t>* next) {
-  const int threads = team.size();
-  const auto [begin, end] = Share(RowCount(op.out.row_kind), thread, threads);
+  const auto [begin, end] = Share(RowCount(op.out.row_kind), thread, threads_);
   switch (op.kind) {
     case OpKind::Embed: {
       const auto embed =
@@ -120,8 +188,14 @@ void BoundProgram::RunOp(const Op& op, int thread, ThreadTeam& team,
           : op.weight_format == Format::Int8     ? kernels_.embed_int8
                                                  : kernels_.embed_int4;
       for (int64_t row = begin; row < end; ++row) {
-        embed(op.weight, op.inputs, step_rows_[row].token,
-              reinterpret_cast<float*>(op.out.data + row * op.out.row_bytes));
+        float* out =
+            reinterpret_cast<float*>(op.out.data + row * op.out.row_bytes);
+        const int token = step_rows_[row].token - op.first_token;
+        if (token >= 0 && token < op.tokens) {
+          embed(op.weight, op.inputs, token, out);
+        } else {
+          std::fill_n(out, op.out.columns, 0.0f);
+        }
       }
       break;
     }
@@ -158,12 +232,12 @@ void BoundProgram::RunOp(const Op& op, int thread, ThreadTeam& team,
       }
       break;
     case OpKind::Matmul:
-      RunMatmul(op, thread, threads);
+      RunMatmul(op, thread);
       break;
     case OpKind::RopeKv: {
       const int heads = kv_.num_kv_heads;
       const Range items =
-          Share(int64_t(step_rows_.size()) * heads, thread, threads);
+          Share(int64_t(step_rows_.size()) * heads, thread, threads_);
       for (int64_t item = items.begin; item < items.end;) {
         const int64_t row = item / heads;
         const int first = static_cast<int>(item % heads);
@@ -190,13 +264,13 @@ void BoundProgram::RunOp(const Op& op, int thread, ThreadTeam& team,
       break;
     }
     case OpKind::Attention:
-      RunAttention(op, thread, team, next);
+      RunAttention(op, thread, barrier, next);
       break;
     case OpKind::Quantize: {
       // Rows may be few and wide: pairs of groups are shared out.
       const int pairs = (op.in.columns + kGroupPair - 1) / kGroupPair;
       const Range items =
-          Share(int64_t{RowCount(op.out.row_kind)} * pairs, thread, threads);
+          Share(int64_t{RowCount(op.out.row_kind)} * pairs, thread, threads_);
       for (int64_t item = items.begin; item < items.end;) {
         const int64_t row = item / pairs;
         const int first = static_cast<int>(item % pairs);
@@ -210,14 +284,84 @@ void BoundProgram::RunOp(const Op& op, int thread, ThreadTeam& team,
       }
       break;
     }
+    case OpKind::AllReduce:
+      if (transport_ != nullptr) {
+        if (thread == 0) {
+          std::vector<std::byte*> parts;
+          for (const Value& part : op.parts) parts.push_back(part.data);
+          transport_->AllGather(
+              {op.in.data, RowCount(op.in.row_kind) * op.in.row_bytes}, parts);
+        }
+        barrier.Wait();
+      }
+      RunAllReduce(op, thread);
+      break;
+    case OpKind::Gather:
+      if (transport_ != nullptr) {
+        const uint64_t rows = RowCount(op.in.row_kind);
+        if (thread == 0 && rows > 0) {
+          std::vector<std::span<std::byte>> parts;
+          for (const Value& part : op.parts) {
+            parts.emplace_back(part.data, rows * part.row_bytes);
+          }
+          transport_->Gather({op.in.data, rows * op.in.row_bytes}, parts);
+        }
+        barrier.Wait();
+      }
+      RunGather(op, thread);
+      break;
   }
 }
 
-void BoundProgram::RunMatmul(const Op& op, int thread, int threads) {
+void BoundProgram::RunAllReduce(const Op& op, int thread) {
+  const int64_t columns = op.out.columns;
+  const int64_t blocks = (columns + kSumBlock - 1) / kSumBlock;
+  const Range items =
+      Share(int64_t{RowCount(op.out.row_kind)} * blocks, thread, threads_);
+  float sum[kSumBlock];
+  for (int64_t item = items.begin; item < items.end; ++item) {
+    const int64_t row = item / blocks;
+    const int64_t first = item % blocks * kSumBlock;
+    const int64_t count = std::min(kSumBlock, columns - first);
+    const auto at = [&](const Value& value) {
+      return reinterpret_cast<float*>(value.data + row * value.row_bytes) +
+             first;
+    };
+    std::memcpy(sum, at(op.parts[0]), count * sizeof(float));
+    for (int rank = 1; rank < ranks_; ++rank) {
+      const float* part = at(op.parts[rank]);
+      for (int64_t i = 0; i < count; ++i) sum[i] += part[i];
+    }
+    float* out = at(op.out);
+    if (op.epilogue == Epilogue::Add) {
+      for (int64_t i = 0; i < count; ++i) out[i] += sum[i];
+    } else {
+      std::memcpy(out, sum, count * sizeof(float));
+    }
+  }
+}
+
+void BoundProgram::RunGather(const Op& op, int thread) {
+  if (rank_ != 0) return;
+  const Range items =
+      Share(int64_t{RowCount(op.out.row_kind)} * ranks_, thread, threads_);
+  for (int64_t item = items.begin; item < items.end; ++item) {
+    const int64_t row = item / ranks_;
+    const int rank = static_cast<int>(item % ranks_);
+    const ShardRange tokens = VocabShard(vocab_size_, rank, ranks_);
+    const Value& part = op.parts[rank];
+    std::memcpy(op.out.data + row * op.out.row_bytes +
+                    tokens.begin * sizeof(float),
+                part.data + row * part.row_bytes,
+                tokens.size() * sizeof(float));
+  }
+}
+
+void BoundProgram::RunMatmul(const Op& op, int thread) {
   const int rows = RowCount(op.out.row_kind);
   if (rows == 0) return;
   const int64_t unit = op.epilogue == Epilogue::SiluGate ? 2 : 1;
-  const Range units = Share(op.panels / unit, thread, threads);
+  const Range units = Share(op.panels / unit, thread, threads_);
   MatmulArgs args{};
   args.weights = op.weight;
   args.panel_bytes = op.panel_bytes;
@@ -242,10 +386,10 @@ void BoundProgram::RunMatmul(const Op& op, int thread, int threads) {
   matmul(args);
 }
 
-void BoundProgram::PlanAttention(int threads) {
+void BoundProgram::PlanAttention() {
   parts_ = 0;
   // Enough to hand out without.
-  if (int64_t(runs_.size()) * kv_.num_kv_heads >= 2 * threads) return;
+  if (int64_t(runs_.size()) * kv_.num_kv_heads >= 2 * threads_) return;
   int last = 0;
   for (const RowRun& run : runs_) {
     last = std::max(last, positions_[run.begin + run.count - 1]);
@@ -280,7 +424,7 @@ AttentionArgs BoundProgram::AttentionOf(const Op& op, int thread,
   return args;
 }
 
-void BoundProgram::RunAttention(const Op& op, int thread, ThreadTeam& team,
+void BoundProgram::RunAttention(const Op& op, int thread, Barrier& barrier,
                                 std::atomic<int64_t>* next) {
   // Sequences differ in length: items are handed out, not shared out.
   const int64_t items = int64_t(runs_.size()) * kv_.num_kv_heads;
@@ -310,8 +454,8 @@ void BoundProgram::RunAttention(const Op& op, int thread, ThreadTeam& team,
     kernels_.attend_part(args, static_cast<int>(partition) * partition_len_,
                          part(i / parts_, partition));
   }
-  team.Meet();
-  const Range share = Share(items, thread, team.size());
+  barrier.Wait();
+  const Range share = Share(items, thread, threads_);
   for (int64_t item = share.begin; item < share.end; ++item) {
     const AttentionArgs args = AttentionOf(op, thread, item);
     const Range partitions = seen(args);

@@ -1,4 +1,4 @@
-// One program, bound: operations with pointers instead of indices.
+// One program of one rank, bound: operations with pointers instead of indices.
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,15 @@
 #include "base/threads.h"
 #include "kernels/kernels.h"
 #include "runtime/runtime.h"
+#include "runtime/transport.h"
 
 namespace rbln {
+
+// Where the threads that run a step meet.
+struct Meeting {
+  Barrier* rank;  // those of this rank
+  Barrier* all;   // those of all ranks in this process
+};
 
 // What a step works on; owned by the executor, shared by its programs.
 struct StepMemory {
@@ -23,8 +30,9 @@ struct StepMemory {
   std::vector<float*> scratch;
 };
 
-// A program whose operations point into the weights and the arena. Immutable;
-// Run is called by one thread at a time.
+// A program whose operations point into the weights and the arena. A step is
+// Begin on one thread and then Run on all threads of the rank; the ranks' steps
+// run beside each other, in lockstep where they exchange what they computed.
 class BoundProgram {
  public:
   // `weights` and `memory` must outlive this object. Throws Error(kModel) where
@@ -32,20 +40,33 @@ class BoundProgram {
   BoundProgram(const ProgramT& program, const PackedWeights& weights,
                const KernelTable& kernels, const StepMemory& memory);
 
+  // Before the first step: the same program of every rank, in their order, all
+  // in this process.
+  void Connect(std::span<const std::unique_ptr<BoundProgram>> ranks);
+  // Or: the other ranks are reached by `transport`, and what comes from rank r
+  // goes to inbox[r], of ExchangeBytes each. Both must outlive this object.
+  void Connect(Transport& transport, std::span<std::byte* const> inbox);
+
   int rows() const { return rows_; }
   // Floats of scratch that each thread needs.
   static int64_t ScratchFloats(const ProgramT& program);
+  // The most bytes that a rank sends another at once.
+  static uint64_t ExchangeBytes(const ProgramT& program);
 
-  // Runs one step on all threads of `team`. `rows` and `tables` as in
-  // Executor::Step, checked by it. Returns the logits, (wanted, stride) floats.
-  // Where `seconds` is not null it is filled with the time of each operation.
+  // Starts a step on `threads` threads. `rows` and `tables` as in
+  // Executor::Step, checked by it; they must last until the step ends.
+  void Begin(std::span<const Row> rows, std::span<const BlockTable> tables,
+             int threads);
+  // Runs the step on thread `thread`. Where `seconds` is not null, thread 0
+  // fills it with the time of each operation.
+  void Run(int thread, const Meeting& meeting, std::vector<double>* seconds);
+  // After it: the logits, (wanted, stride) floats; of rank 0.
   struct Logits {
     float* data;
     int count;
     int64_t stride;
   };
-  Logits Run(std::span<const Row> rows, std::span<const BlockTable> tables,
-             ThreadTeam& team, std::vector<double>* seconds);
+  Logits logits() const;
 
  private:
   struct Value {
@@ -70,6 +91,10 @@ class BoundProgram {
     int window = 0;
     float epsilon = 0;
     float scale = 1;
+    int first_token = 0;
+    int tokens = 0;  // that an embedding has
+    // Of an exchange: every rank's part, the own among them.
+    std::vector<Value> parts;
   };
   // Rows of one sequence that attend together.
   struct RowRun {
@@ -77,14 +102,20 @@ class BoundProgram {
     int count;
   };
 
-  void RunOp(const Op& op, int thread, ThreadTeam& team,
+  // Whether all ranks must meet before and after it.
+  static bool Exchanges(const Op& op) {
+    return op.kind == OpKind::AllReduce || op.kind == OpKind::Gather;
+  }
+  void RunOp(const Op& op, int thread, Barrier& barrier,
              std::atomic<int64_t>* next);
-  void RunMatmul(const Op& op, int thread, int threads);
-  void RunAttention(const Op& op, int thread, ThreadTeam& team,
+  void RunMatmul(const Op& op, int thread);
+  void RunAttention(const Op& op, int thread, Barrier& barrier,
                     std::atomic<int64_t>* next);
+  void RunAllReduce(const Op& op, int thread);
+  void RunGather(const Op& op, int thread);
   AttentionArgs AttentionOf(const Op& op, int thread, int64_t item) const;
   // Decides, before a step, whether partitions are items of their own.
-  void PlanAttention(int threads);
+  void PlanAttention();
   int RowCount(RowKind kind) const {
     return static_cast<int>(kind == RowKind::Tokens ? step_rows_.size()
                                                     : logits_rows_.size());
@@ -92,14 +123,19 @@ class BoundProgram {
 
   const KernelTable& kernels_;
   const StepMemory& memory_;
+  int rank_;
+  int ranks_;
   int rows_;
+  int vocab_size_;
   int num_heads_;
   int partition_len_;
   KvLayout kv_;
   std::vector<Op> ops_;
   Value logits_;
+  Transport* transport_ = nullptr;
 
   // The step in progress. Counters of items handed out, one an operation.
+  int threads_ = 1;
   std::span<const Row> step_rows_;
   std::span<const BlockTable> step_tables_;
   std::vector<int> logits_rows_;

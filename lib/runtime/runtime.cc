@@ -7,6 +7,7 @@
 #include <map>
 #include <stdexcept>
 
+#include "artifact/sharding.h"
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -16,13 +17,15 @@
 namespace rbln {
 namespace {
 
-// The file of the program of `rows` rows, by the manifest.
+// The programs of a rank by their rows, and their files.
 std::vector<std::pair<int, std::string>> ProgramFiles(
-    const Manifest& manifest) {
+    const Manifest& manifest, int rank) {
+  const int ranks = manifest.tensor_parallel_size;
   std::vector<std::pair<int, std::string>> files;
-  files.emplace_back(manifest.prefill_chunk_size, "prefill.rbln");
+  files.emplace_back(manifest.prefill_chunk_size,
+                     ProgramFileName(0, rank, ranks));
   for (const int size : manifest.decoder_batch_sizes) {
-    files.emplace_back(size, fmt::format("decoder_batch_{}.rbln", size));
+    files.emplace_back(size, ProgramFileName(size, rank, ranks));
   }
   return files;
 }
@@ -49,27 +52,33 @@ void CheckFile(const std::string& directory, const std::string& name,
   }
 }
 
-struct LoadedFiles {
-  Manifest manifest;
+// What one rank has.
+struct RankFiles {
+  int rank = 0;
+  std::string weights;             // file name
   std::vector<ProgramT> programs;  // as ProgramFiles
 };
 
-LoadedFiles LoadFiles(const std::string& directory, bool verify) {
-  LoadedFiles loaded;
-  loaded.manifest = Manifest::Read(directory);
-  const Manifest& manifest = loaded.manifest;
-  if (manifest.tensor_parallel_size != 1) {
-    throw ModelError(
-        "{}: compiled for {} tensor parallel ranks, which this version cannot "
-        "run; compile it with tensor_parallel_size 1",
-        directory, manifest.tensor_parallel_size);
-  }
-  for (const auto& [rows, name] : ProgramFiles(manifest)) {
+struct LoadedFiles {
+  Manifest manifest;
+  std::vector<RankFiles> ranks;  // those of this process
+};
+
+RankFiles LoadRank(const std::string& directory, const Manifest& manifest,
+                   int rank, bool verify) {
+  const int ranks = manifest.tensor_parallel_size;
+  RankFiles loaded;
+  loaded.rank = rank;
+  for (const auto& [rows, name] : ProgramFiles(manifest, rank)) {
     CheckFile(directory, name, manifest, /*verify=*/true);
     ProgramT program = ReadProgram(directory + "/" + name);
     if (program.rows != rows || program.vocab_size != manifest.vocab_size ||
+        program.rank != rank || program.ranks != ranks ||
         program.num_layers != manifest.num_layers ||
-        program.num_kv_heads != manifest.num_kv_heads ||
+        program.num_heads !=
+            HeadShard(manifest.num_heads, rank, ranks).size() ||
+        program.num_kv_heads !=
+            KvHeadShard(manifest.num_kv_heads, rank, ranks).size() ||
         program.head_dim != manifest.head_dim ||
         program.kvcache_block_size != manifest.kvcache_block_size ||
         FormatName(program.kv_format) != manifest.kv_caches ||
@@ -81,34 +90,90 @@ LoadedFiles LoadFiles(const std::string& directory, bool verify) {
     }
     loaded.programs.push_back(std::move(program));
   }
-  // The tokenizer and what else the answers come from. Weights are not read to
-  // start: their size and header are checked, their content where asked for.
-  const std::string weights = WeightsFileName(0, 1);
-  CheckFile(directory, weights, manifest, verify);
-  for (const auto& [name, entry] : manifest.files) {
-    if (name == weights || name.ends_with(".rbln")) continue;
-    CheckFile(directory, name, manifest, /*verify=*/true);
+  // Weights are not read to start: their size and header are checked, their
+  // content where asked for.
+  loaded.weights = WeightsFileName(rank, ranks);
+  CheckFile(directory, loaded.weights, manifest, verify);
+  return loaded;
+}
+
+LoadedFiles LoadFiles(const std::string& directory,
+                      const RuntimeOptions& options) {
+  LoadedFiles loaded;
+  loaded.manifest = Manifest::Read(directory);
+  const int ranks = loaded.manifest.tensor_parallel_size;
+  if (options.transport != nullptr) {
+    if (options.transport->ranks() != ranks) {
+      throw std::logic_error("the transport has other ranks than the model");
+    }
+    loaded.ranks.push_back(LoadRank(directory, loaded.manifest,
+                                    options.transport->rank(),
+                                    options.verify));
+  } else {
+    for (int rank = 0; rank < ranks; ++rank) {
+      loaded.ranks.push_back(
+          LoadRank(directory, loaded.manifest, rank, options.verify));
+    }
+  }
+  // The tokenizer and what else the answers come from.
+  for (const auto& [name, entry] : loaded.manifest.files) {
+    if (name.starts_with("weights.") || name.ends_with(".rbln")) continue;
+    CheckFile(directory, name, loaded.manifest, /*verify=*/true);
   }
   return loaded;
 }
 
-int Threads(const RuntimeOptions& options) {
-  return options.threads > 0 ? options.threads : GrantedCpus().threads;
+// Of all ranks here: at least one each.
+int Threads(const RuntimeOptions& options, const LoadedFiles& loaded) {
+  return std::max(options.threads > 0 ? options.threads : GrantedCpus().threads,
+                  static_cast<int>(loaded.ranks.size()));
+}
+
+uint64_t ScratchBytes(const RankFiles& rank) {
+  int64_t scratch = 0;
+  for (const ProgramT& program : rank.programs) {
+    scratch = std::max(scratch, BoundProgram::ScratchFloats(program));
+  }
+  return AlignUp(scratch * sizeof(float), kAlignment);
+}
+
+uint64_t ArenaBytes(const RankFiles& rank) {
+  uint64_t arena = 0;
+  for (const ProgramT& program : rank.programs) {
+    arena = std::max(arena, program.arena_bytes);
+  }
+  return AlignUp(arena, kAlignment);
+}
+
+// For what comes from each other rank, where those are in other processes.
+uint64_t InboxBytes(const RankFiles& rank) {
+  uint64_t most = 0;
+  for (const ProgramT& program : rank.programs) {
+    most = std::max(most, BoundProgram::ExchangeBytes(program));
+  }
+  return AlignUp(most, kAlignment);
+}
+
+KvLayout KvLayoutOf(const RankFiles& rank) {
+  const ProgramT& program = rank.programs[0];
+  return KvLayout::Make(program.kv_format, program.head_dim,
+                        program.num_kv_heads, program.num_layers,
+                        program.kvcache_block_size);
 }
 
 MemoryPlan Plan(const std::string& directory, const LoadedFiles& loaded,
                 const RuntimeOptions& options) {
   const Manifest& manifest = loaded.manifest;
   MemoryPlan plan;
-  plan.weights_bytes = manifest.files.at(WeightsFileName(0, 1)).size;
-  plan.kv_block_bytes = manifest.KvBytesPerBlock();
-  uint64_t scratch = 0;
-  for (const ProgramT& program : loaded.programs) {
-    plan.arena_bytes = std::max(plan.arena_bytes, program.arena_bytes);
-    scratch = std::max<uint64_t>(
-        scratch, BoundProgram::ScratchFloats(program) * sizeof(float));
+  for (const RankFiles& rank : loaded.ranks) {
+    plan.weights_bytes += manifest.files.at(rank.weights).size;
+    plan.kv_block_bytes += KvLayoutOf(rank).block_bytes;
+    plan.arena_bytes += ArenaBytes(rank);
+    if (options.transport != nullptr) {
+      plan.arena_bytes += InboxBytes(rank) * options.transport->ranks();
+    }
   }
-  plan.arena_bytes += scratch * Threads(options);
+  plan.arena_bytes += ScratchBytes(loaded.ranks[0]) * Threads(options, loaded);
 
   if (options.memory_limit > 0) {
     plan.available_bytes = options.memory_limit;
@@ -119,7 +184,7 @@ MemoryPlan Plan(const std::string& directory, const LoadedFiles& loaded,
     plan.available_reason = grant.reason;
   }
   const uint64_t sequence_blocks =
-      manifest.KvBytesPerSequence() / plan.kv_block_bytes;
+      manifest.KvBytesPerSequence() / manifest.KvBytesPerBlock();
   plan.wanted_blocks =
       static_cast<int>(std::min<uint64_t>(sequence_blocks * manifest.batch_size,
                                           1 << 30));
@@ -166,6 +231,65 @@ MemoryPlan Plan(const std::string& directory, const LoadedFiles& loaded,
   return plan;
 }
 
+// A step as rank 0 tells others of it.
+std::vector<std::byte> StepMessage(int program_rows, std::span<const Row> rows,
+                                   std::span<const BlockTable> tables) {
+  std::vector<std::byte> message;
+  const auto put = [&message](std::span<const std::byte> bytes) {
+    const size_t at = message.size();
+    message.resize(at + bytes.size());
+    std::memcpy(message.data() + at, bytes.data(), bytes.size());
+  };
+  const auto number = [&put](size_t value) {
+    const int32_t narrow = static_cast<int32_t>(value);
+    put(std::as_bytes(std::span(&narrow, 1)));
+  };
+  number(program_rows);
+  number(rows.size());
+  put(std::as_bytes(rows));
+  number(tables.size());
+  for (const BlockTable& table : tables) {
+    number(table.size());
+    put(std::as_bytes(table));
+  }
+  return message;
+}
+
+// The reverse.
+class StepReader {
+ public:
+  explicit StepReader(std::span<const std::byte> message) : left_(message) {
+    program_rows = Number();
+    rows.resize(Number());
+    Take(rows.data(), rows.size() * sizeof(Row));
+    storage_.resize(Number());
+    for (std::vector<int32_t>& table : storage_) {
+      table.resize(Number());
+      Take(table.data(), table.size() * sizeof(int32_t));
+      tables.emplace_back(table);
+    }
+  }
+
+  int program_rows;
+  std::vector<Row> rows;
+  std::vector<BlockTable> tables;
+
+ private:
+  void Take(void* to, size_t bytes) {
+    if (bytes > left_.size()) throw std::logic_error("a step was cut short");
+    std::memcpy(to, left_.data(), bytes);
+    left_ = left_.subspan(bytes);
+  }
+  int Number() {
+    int32_t value = 0;
+    Take(&value, sizeof(value));
+    return value;
+  }
+
+  std::span<const std::byte> left_;
+  std::vector<std::vector<int32_t>> storage_;
+};
+
 class ExecutorImpl : public Executor {
  public:
   ExecutorImpl(const std::string& directory, const LoadedFiles& loaded,
@@ -174,28 +298,27 @@ class ExecutorImpl : public Executor {
       : manifest_(loaded.manifest),
         plan_(plan),
         isa_(kernels.isa),
-        weights_(directory + "/" + WeightsFileName(0, 1)),
-        team_(Threads(options), /*pin=*/true) {
-    uint64_t arena = 0;
-    int64_t scratch = 0;
-    for (const ProgramT& program : loaded.programs) {
-      arena = std::max(arena, program.arena_bytes);
-      scratch = std::max(scratch, BoundProgram::ScratchFloats(program));
+        transport_(options.transport),
+        nodes_(CpusByNode()),
+        team_(Threads(options, loaded),
+              PlaceThreads(Threads(options, loaded),
+                           static_cast<int>(loaded.ranks.size()), nodes_)) {
+    const int count = static_cast<int>(loaded.ranks.size());
+    for (int i = 0; i < count; ++i) {
+      ranks_.push_back(std::make_unique<Rank>(
+          loaded.ranks[i], directory, Share(team_.size(), i, count),
+          plan.num_blocks));
     }
-    const uint64_t scratch_bytes =
-        AlignUp(scratch * sizeof(float), kAlignment);
-    arena_ = Region(arena + scratch_bytes * team_.size(), "working memory");
-    kv_cache_ = Region(plan.kv_bytes(), "the KV cache");
-    memory_.arena = arena_.data();
-    memory_.kv_cache = kv_cache_.data();
-    for (int i = 0; i < team_.size(); ++i) {
-      memory_.scratch.push_back(reinterpret_cast<float*>(
-          arena_.data() + arena + i * scratch_bytes));
+    BindPrograms(loaded, kernels);
+    // Weights in memory of their rank's node, where nobody read them before.
+    if (count > 1 && nodes_.size() > 1) {
+      team_.Run([&](int thread) { Touch(thread); });
     }
-    for (const ProgramT& program : loaded.programs) {
-      programs_.emplace(program.rows, std::make_unique<BoundProgram>(
-                                          program, weights_, kernels, memory_));
-    }
+  }
+  ~ExecutorImpl() override {
+    if (transport_ == nullptr || transport_->rank() != 0) return;
+    std::vector<std::byte> end;
+    transport_->Broadcast(&end);
   }
 
   const Manifest& manifest() const override { return manifest_; }
@@ -205,8 +328,11 @@ class ExecutorImpl : public Executor {
   std::span<const float> Step(int program_rows, std::span<const Row> rows,
                               std::span<const BlockTable> tables) override {
     CheckStep(program_rows, rows, tables);
-    const BoundProgram::Logits logits =
-        programs_.at(program_rows)->Run(rows, tables, team_, profile_);
+    if (transport_ != nullptr) {
+      std::vector<std::byte> message = StepMessage(program_rows, rows, tables);
+      transport_->Broadcast(&message);
+    }
+    const BoundProgram::Logits logits = RunStep(program_rows, rows, tables);
     // Rows are padded to whole panels in the arena, but not to the caller.
     const int64_t columns = manifest_.vocab_size;
     if (logits.stride != columns) {
@@ -219,19 +345,43 @@ class ExecutorImpl : public Executor {
     return {logits.data, static_cast<size_t>(logits.count * columns)};
   }
 
+  void Follow() override {
+    while (true) {
+      std::vector<std::byte> message;
+      transport_->Broadcast(&message);
+      if (message.empty()) return;
+      if (message.size() == sizeof(BlockCopy)) {
+        BlockCopy copy;
+        std::memcpy(&copy, message.data(), sizeof(copy));
+        CopyHere(copy);
+        continue;
+      }
+      const StepReader step(message);
+      CheckStep(step.program_rows, step.rows, step.tables);
+      RunStep(step.program_rows, step.rows, step.tables);
+    }
+  }
+
   void Profile(std::vector<double>* seconds) override { profile_ = seconds; }
 
   void CopyBlock(int from, int to) override {
-    std::memcpy(kv_cache_.data() + to * plan_.kv_block_bytes,
-                kv_cache_.data() + from * plan_.kv_block_bytes,
-                plan_.kv_block_bytes);
+    const BlockCopy copy{from, to};
+    if (transport_ != nullptr) {
+      const auto bytes = std::as_bytes(std::span(&copy, 1));
+      std::vector<std::byte> message(bytes.begin(), bytes.end());
+      transport_->Broadcast(&message);
+    }
+    CopyHere(copy);
   }
 
+  // What several ranks hold of a block is in several places.
   std::span<std::byte> BlockBytes(int block) override {
-    return {kv_cache_.data() + block * plan_.kv_block_bytes,
+    if (manifest_.tensor_parallel_size > 1) return {};
+    return {ranks_[0]->kv_cache.data() + block * plan_.kv_block_bytes,
             plan_.kv_block_bytes};
   }
   std::string kv_fingerprint() const override {
+    if (manifest_.tensor_parallel_size > 1) return "";
     const auto checksum = [&](const char* name) {
       const auto found = manifest_.files.find(name);
       return found == manifest_.files.end() ? "" : found->second.checksum;
@@ -246,6 +396,113 @@ class ExecutorImpl : public Executor {
   }
 
  private:
+  struct BlockCopy {
+    int32_t from;
+    int32_t to;
+  };
+  // A tensor parallel rank: threads with weights and memory of their own.
+  struct Rank {
+    Rank(const RankFiles& files, const std::string& directory, Range seats,
+         int num_blocks)
+        : weights(directory + "/" + files.weights),
+          threads(seats),
+          block_bytes(KvLayoutOf(files).block_bytes),
+          kv_cache(block_bytes * num_blocks, "the KV cache"),
+          barrier(static_cast<int>(seats.end - seats.begin)) {
+      const uint64_t arena_bytes = ArenaBytes(files);
+      const uint64_t scratch_bytes = ScratchBytes(files);
+      const int count = static_cast<int>(seats.end - seats.begin);
+      arena = Region(arena_bytes + scratch_bytes * count, "working memory");
+      memory.arena = arena.data();
+      memory.kv_cache = kv_cache.data();
+      for (int i = 0; i < count; ++i) {
+        memory.scratch.push_back(reinterpret_cast<float*>(
+            arena.data() + arena_bytes + i * scratch_bytes));
+      }
+    }
+
+    PackedWeights weights;
+    Range threads;  // of the team
+    uint64_t block_bytes;
+    Region kv_cache;
+    Region arena;
+    StepMemory memory;
+    Barrier barrier;
+  };
+
+  void BindPrograms(const LoadedFiles& loaded, const KernelTable& kernels) {
+    for (size_t i = 0; i < ranks_.size(); ++i) {
+      for (const ProgramT& program : loaded.ranks[i].programs) {
+        programs_[program.rows].push_back(std::make_unique<BoundProgram>(
+            program, ranks_[i]->weights, kernels, ranks_[i]->memory));
+      }
+    }
+    if (transport_ != nullptr) {
+      const uint64_t bytes = InboxBytes(loaded.ranks[0]);
+      inbox_memory_ = Region(bytes * transport_->ranks(), "messages");
+      for (int rank = 0; rank < transport_->ranks(); ++rank) {
+        inbox_.push_back(inbox_memory_.data() + rank * bytes);
+      }
+    }
+    for (auto& [rows, programs] : programs_) {
+      if (transport_ != nullptr) {
+        programs[0]->Connect(*transport_, inbox_);
+      } else {
+        // All before any, since they point to each other.
+        for (const auto& program : programs) program->Connect(programs);
+      }
+    }
+  }
+
+  // The rank that a thread of the team works for.
+  int RankOf(int thread) const {
+    int rank = 0;
+    while (thread >= ranks_[rank]->threads.end) ++rank;
+    return rank;
+  }
+
+  BoundProgram::Logits RunStep(int program_rows, std::span<const Row> rows,
+                               std::span<const BlockTable> tables) {
+    const auto& programs = programs_.at(program_rows);
+    for (size_t i = 0; i < programs.size(); ++i) {
+      const Range threads = ranks_[i]->threads;
+      programs[i]->Begin(rows, tables,
+                         static_cast<int>(threads.end - threads.begin));
+    }
+    team_.Run([&](int thread) {
+      const int rank = RankOf(thread);
+      Rank& mine = *ranks_[rank];
+      // One rank meets where the team does anyway.
+      Barrier& own = ranks_.size() == 1 ? team_.barrier() : mine.barrier;
+      programs[rank]->Run(static_cast<int>(thread - mine.threads.begin),
+                          {&own, &team_.barrier()},
+                          rank == 0 ? profile_ : nullptr);
+    });
+    return programs[0]->logits();
+  }
+
+  void CopyHere(const BlockCopy& copy) {
+    for (const auto& rank : ranks_) {
+      std::memcpy(rank->kv_cache.data() + copy.to * rank->block_bytes,
+                  rank->kv_cache.data() + copy.from * rank->block_bytes,
+                  rank->block_bytes);
+    }
+  }
+
+  void Touch(int thread) {
+    const Rank& rank = *ranks_[RankOf(thread)];
+    const std::span<const std::byte> file = rank.weights.file();
+    constexpr size_t kPage = 4096;
+    const Range share = Share(
+        static_cast<int64_t>(file.size() / kPage),
+        static_cast<int>(thread - rank.threads.begin),
+        static_cast<int>(rank.threads.end - rank.threads.begin));
+    for (int64_t page = share.begin; page < share.end; ++page) {
+      const volatile std::byte* byte = file.data() + page * kPage;
+      static_cast<void>(*byte);
+    }
+  }
+
   void CheckStep(int program_rows, std::span<const Row> rows,
                  std::span<const BlockTable> tables) const {
     const auto require = [](bool condition, const char* what) {
@@ -273,12 +530,14 @@ class ExecutorImpl : public Executor {
   Manifest manifest_;
   MemoryPlan plan_;
   const std::string isa_;
-  PackedWeights weights_;
+  Transport* const transport_;
+  const std::vector<std::vector<int>> nodes_;
   ThreadTeam team_;
-  Region arena_;
-  Region kv_cache_;
-  StepMemory memory_;
-  std::map<int, std::unique_ptr<BoundProgram>> programs_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  Region inbox_memory_;
+  std::vector<std::byte*> inbox_;  // by rank
+  // By their rows: one for each rank.
+  std::map<int, std::vector<std::unique_ptr<BoundProgram>>> programs_;
   std::vector<double>* profile_ = nullptr;
 };
 
@@ -302,12 +561,12 @@ const KernelTable& ChooseKernels(const std::string& directory,
 
 MemoryPlan PlanMemory(const std::string& directory,
                       const RuntimeOptions& options) {
-  return Plan(directory, LoadFiles(directory, options.verify), options);
+  return Plan(directory, LoadFiles(directory, options), options);
 }
 
 std::unique_ptr<Executor> LoadModel(const std::string& directory,
                                     const RuntimeOptions& options) {
-  const LoadedFiles loaded = LoadFiles(directory, options.verify);
+  const LoadedFiles loaded = LoadFiles(directory, options);
   const KernelTable& kernels = ChooseKernels(directory, loaded.manifest);
   return std::make_unique<ExecutorImpl>(directory, loaded,
                                         Plan(directory, loaded, options),

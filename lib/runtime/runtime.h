@@ -20,6 +20,7 @@
 
 #include "artifact/manifest.h"
 #include "base/error.h"
+#include "runtime/transport.h"
 
 namespace rbln {
 
@@ -65,6 +66,10 @@ class Executor {
   // Copies the content of a KV cache block, for copy-on-write.
   virtual void CopyBlock(int from, int to) = 0;
 
+  // Where this is not rank 0: does what rank 0's executor does, until that is
+  // destroyed.
+  virtual void Follow() {}
+
   // The content of a KV cache block, to be kept and put back, and what its bits
   // depend on beside the tokens up to its end: the artifact and the instruction
   // set. Empty where blocks cannot be kept.
@@ -82,11 +87,16 @@ struct RuntimeOptions {
   // Check the weights' checksum too before running (reads all of them). Every
   // other file is always checked.
   bool verify = false;
+  // Where not null, the other tensor parallel ranks are in other processes, and
+  // this one has the transport's. Must outlive the executor. All ranks must be
+  // given the same num_blocks.
+  Transport* transport = nullptr;
 };
 
 // What running a compiled directory takes, and how the number of KV cache blocks
 // came about.
 struct MemoryPlan {
+  // All of it of the ranks in this process.
   uint64_t weights_bytes = 0;    // mapped, shared through the page cache
   uint64_t kv_block_bytes = 0;
   int num_blocks = 0;
@@ -101,15 +111,15 @@ struct MemoryPlan {
     return weights_bytes + kv_bytes() + arena_bytes;
   }
 };
-// Checks every file as LoadModel does, without mapping memory. Throws as LoadModel does,
-// Error(kResource) among them where not even one full sequence fits.
+// Checks every file as LoadModel does, but takes no memory. Throws as LoadModel
+// does, Error(kResource) among them where not even one full sequence fits.
 MemoryPlan PlanMemory(const std::string& directory,
                       const RuntimeOptions& options);
 
 // Loads a compiled directory. Every file is held against the manifest's
 // checksum, but for the weights, which are mapped, not read: of them size and
-// header are checked, and damage to their content is for `verify` to find. Throws
-// Error(kModel) when it cannot be used (missing, corrupt, of another version,
+// header are checked, and damage to their content is for `verify` to find.
+// Throws Error(kModel) when it cannot be used (missing, corrupt, of another version,
 // for an ISA this machine lacks) and Error(kResource) when memory is short.
 std::unique_ptr<Executor> LoadModel(const std::string& directory,
                                     const RuntimeOptions& options);

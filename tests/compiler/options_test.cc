@@ -12,7 +12,10 @@ namespace {
 
 ModelDescription Model() {
   ModelDescription model;
+  model.num_heads = 8;
   model.num_kv_heads = 4;
+  model.intermediate_size = 256;
+  model.vocab_size = 1000;
   model.max_position_embeddings = 65536;
   model.dtype = DType::kFloat16;
   return model;

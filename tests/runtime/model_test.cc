@@ -9,13 +9,16 @@
 #include <filesystem>
 #include <map>
 #include <random>
+#include <thread>
 
 #include "artifact/manifest.h"
 #include "artifact/program.h"
+#include "artifact/sharding.h"
 #include "artifact/weights.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/threads.h"
 #include "checkpoint/checkpoint.h"
 #include "compiler/compile.h"
 #include "engine/engine.h"
@@ -32,6 +35,8 @@ constexpr const char* kFamilies[] = {
     "llama-bias",     "llama-odd-sizes",       "llama-sharded",
     "qwen2-yarn",     "llama-yarn-mscale",     "llama-dynamic",
     "mistral-longrope", "qwen2-hybrid-window", "qwen3-hybrid-window",
+    "llama-8-heads",  "mistral-8-heads",       "qwen2-8-heads",
+    "qwen3-8-heads",
 };
 // Those with a golden-long.json: longer than they were trained for.
 constexpr const char* kLongFamilies[] = {
@@ -40,8 +45,10 @@ constexpr const char* kLongFamilies[] = {
 };
 
 CompileOptions Options(const ModelDescription& model, const std::string& output,
-                       WeightFormat format, int max_seq_len = 0) {
+                       WeightFormat format, int max_seq_len = 0,
+                       int ranks = 1) {
   CompileOptions options;
+  options.tensor_parallel_size = ranks;
   options.model = "checkpoint";
   options.output = output;
   options.batch_size = 8;
@@ -74,10 +81,10 @@ CompileOptions Options(const ModelDescription& model, const std::string& output,
 
 std::string CompileModel(const std::string& checkpoint_directory,
                          const std::string& output, WeightFormat format,
-                         int max_seq_len = 0) {
+                         int max_seq_len = 0, int ranks = 1) {
   const Checkpoint checkpoint = Checkpoint::Open(checkpoint_directory, false);
   Compile(checkpoint,
-          Options(checkpoint.model(), output, format, max_seq_len), {});
+          Options(checkpoint.model(), output, format, max_seq_len, ranks), {});
   return output;
 }
 
@@ -159,12 +166,12 @@ const Nearness kNearness[] = {
 };
 
 void CheckAgainstGolden(const std::string& model, const std::string& golden_file,
-                        const Nearness& nearness) {
+                        const Nearness& nearness, int ranks = 1) {
   const TempDir temp;
   const Json golden = ReadJsonFile(golden_file, ErrorKind::kUsage);
   const std::string directory =
       CompileModel(model, temp / "out", nearness.format,
-                   golden.value("max_seq_len", 0));
+                   golden.value("max_seq_len", 0), ranks);
   RuntimeOptions runtime;
   runtime.threads = 2;
   const std::unique_ptr<Executor> executor = LoadModel(directory, runtime);
@@ -204,6 +211,38 @@ TEST_CASE("every family gives transformers' logits and greedy tokens, as near "
       }
     }
   }
+}
+
+// Whether a model can be divided so.
+bool Divides(const std::string& model, int ranks) {
+  const Checkpoint checkpoint = Checkpoint::Open(model, false);
+  const ModelDescription& m = checkpoint.model();
+  return WhyNotSharded(m.num_heads, m.num_kv_heads, m.intermediate_size,
+                       m.vocab_size, ranks)
+      .empty();
+}
+
+TEST_CASE("tensor parallel ranks give transformers' logits and greedy tokens") {
+  std::map<int, int> tried;
+  for (const char* family : kFamilies) {
+    const std::string model =
+        std::string(RBLN_TEST_DATA) + "/models/" + family;
+    for (const int ranks : {2, 3, 4, 8}) {
+      if (!Divides(model, ranks)) continue;
+      ++tried[ranks];
+      CAPTURE(std::string(family));
+      CAPTURE(ranks);
+      CheckAgainstGolden(model, model + "/golden.json", kNearness[0], ranks);
+    }
+    // Every format; ranks with KV heads of their own and with shared ones.
+    if (!std::string(family).ends_with("-8-heads")) continue;
+    for (size_t i = 1; i < std::size(kNearness); ++i) {
+      CAPTURE(std::string(family));
+      CheckAgainstGolden(model, model + "/golden.json", kNearness[i],
+                         i % 2 == 0 ? 2 : 8);
+    }
+  }
+  CHECK(tried == std::map<int, int>{{2, 18}, {3, 1}, {4, 17}, {8, 4}});
 }
 
 TEST_CASE("scaled RoPE gives transformers' logits and greedy tokens beyond the "
@@ -253,7 +292,10 @@ TEST_CASE("the example model gives transformers' logits and greedy tokens") {
 
 TEST_CASE("logits are the same bits for every program, chunk, batch and thread "
           "count") {
-  for (const char* family : {"llama-odd-sizes", "mistral-window", "qwen3"}) {
+  const std::pair<const char*, int> families[] = {
+      {"llama-odd-sizes", 1}, {"mistral-window", 1}, {"qwen3", 1},
+      {"mistral-window", 2},  {"qwen3", 4}};
+  for (const auto& [family, ranks] : families) {
     for (const WeightFormat format :
          {WeightFormat::kFloat32, WeightFormat::kBFloat16, WeightFormat::kInt8,
           WeightFormat::kInt4}) {
@@ -263,7 +305,8 @@ TEST_CASE("logits are the same bits for every program, chunk, batch and thread "
       const std::string directory = temp / "out";
       const Checkpoint checkpoint = Checkpoint::Open(
           std::string(RBLN_TEST_DATA) + "/models/" + family, false);
-      CompileOptions compile = Options(checkpoint.model(), directory, format);
+      CompileOptions compile =
+          Options(checkpoint.model(), directory, format, 0, ranks);
       compile.attn_impl = AttnImpl::kFlashAttn;
       compile.kvcache_partition_len = compile.kvcache_block_size = 32;
       Compile(checkpoint, compile, {});
@@ -319,6 +362,109 @@ TEST_CASE("logits are the same bits for every program, chunk, batch and thread "
           }
         }
       }
+    }
+  }
+}
+
+// Ranks in threads of one process that know of each other only by messages.
+class ThreadTransport : public Transport {
+ public:
+  struct Shared {
+    explicit Shared(int ranks) : barrier(ranks), own(ranks) {}
+    Barrier barrier;
+    std::vector<std::span<const std::byte>> own;
+    std::vector<std::byte> message;
+  };
+  ThreadTransport(Shared& shared, int rank) : shared_(shared), rank_(rank) {}
+
+  int rank() const override { return rank_; }
+  int ranks() const override { return static_cast<int>(shared_.own.size()); }
+  void AllGather(std::span<const std::byte> own,
+                 std::span<std::byte* const> parts) override {
+    shared_.own[rank_] = own;
+    shared_.barrier.Wait();
+    for (int rank = 0; rank < ranks(); ++rank) {
+      REQUIRE(shared_.own[rank].size() == own.size());
+      if (rank != rank_) std::memcpy(parts[rank], shared_.own[rank].data(),
+                                     own.size());
+    }
+    shared_.barrier.Wait();
+  }
+  void Gather(std::span<const std::byte> own,
+              std::span<const std::span<std::byte>> parts) override {
+    shared_.own[rank_] = own;
+    shared_.barrier.Wait();
+    for (int rank = 1; rank_ == 0 && rank < ranks(); ++rank) {
+      REQUIRE(parts[rank].size() == shared_.own[rank].size());
+      std::memcpy(parts[rank].data(), shared_.own[rank].data(),
+                  parts[rank].size());
+    }
+    shared_.barrier.Wait();
+  }
+  void Broadcast(std::vector<std::byte>* message) override {
+    if (rank_ == 0) shared_.message = *message;
+    shared_.barrier.Wait();
+    if (rank_ != 0) *message = shared_.message;
+    shared_.barrier.Wait();
+  }
+
+ private:
+  Shared& shared_;
+  const int rank_;
+};
+
+TEST_CASE("ranks that exchange messages give the bits of ranks that share "
+          "memory") {
+  for (const auto& [family, ranks] :
+       {std::pair{"llama-8-heads", 2}, std::pair{"mistral-8-heads", 4},
+        std::pair{"qwen3-8-heads", 8}}) {
+    for (const WeightFormat format :
+         {WeightFormat::kFloat32, WeightFormat::kInt4}) {
+      CAPTURE(std::string(family));
+      const TempDir temp;
+      const std::string directory =
+          CompileModel(std::string(RBLN_TEST_DATA) + "/models/" + family,
+                       temp / "out", format, 0, ranks);
+      RuntimeOptions options;
+      options.threads = 2;
+      options.num_blocks = 4;
+      const std::unique_ptr<Executor> together = LoadModel(directory, options);
+      ThreadTransport::Shared shared(ranks);
+      std::vector<std::thread> others;
+      for (int rank = 1; rank < ranks; ++rank) {
+        others.emplace_back([&, rank] {
+          ThreadTransport transport(shared, rank);
+          RuntimeOptions mine = options;
+          mine.transport = &transport;
+          LoadModel(directory, mine)->Follow();
+        });
+      }
+      {
+        ThreadTransport transport(shared, 0);
+        RuntimeOptions mine = options;
+        mine.transport = &transport;
+        const std::unique_ptr<Executor> leader = LoadModel(directory, mine);
+        const std::vector<int> ids = {7, 1, 249, 33, 90, 15, 16, 100, 2, 3};
+        for (const int place : {0, 1}) {
+          Sequence a(*together, place), b(*leader, place);
+          CHECK(a.Feed(ids, 64, 7) == b.Feed(ids, 64, 7));
+          CHECK(a.Feed({5, 6}, 2, 1) == b.Feed({5, 6}, 2, 1));
+        }
+        // A copied block is copied on every rank.
+        together->CopyBlock(0, 2);
+        leader->CopyBlock(0, 2);
+        const int32_t block = 2;
+        const BlockTable table(&block, 1);
+        const Row row{9, static_cast<int>(ids.size()), 0, true};
+        const auto step = [&](Executor& executor) {
+          const std::span<const float> logits =
+              executor.Step(1, {&row, 1}, {&table, 1});
+          return std::vector<float>(logits.begin(), logits.end());
+        };
+        CHECK(step(*together) == step(*leader));
+        CHECK(together->kv_fingerprint().empty());
+      }
+      for (std::thread& thread : others) thread.join();
     }
   }
 }
@@ -550,8 +696,8 @@ TEST_CASE("each byte of a directory, changed or cut off, is seen or harmless") {
     model_error([&] {
       const PackedWeights read(other);
       for (const auto& weight : wanted.weights) {
-        CHECK_MESSAGE(begin_of(read, *weight) == begin_of(good_weights, *weight),
-                      "byte ", at);
+        const auto found = begin_of(read, *weight);
+        CHECK_MESSAGE(found == begin_of(good_weights, *weight), "byte ", at);
       }
     });
   });
