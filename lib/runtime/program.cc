@@ -14,6 +14,30 @@ namespace {
 // stay in the cache.
 constexpr int64_t kSumBlock = 2048;
 
+// From this size on a message's bytes take longer than its being on the way:
+// ranks then sum a share each and tell each other the sums, which is two
+// messages, but fewer bytes where there are more than two ranks.
+constexpr uint64_t kShareBytes = 64 << 10;
+
+// out = the sum of the parts, in their order, over `range`; with `add`, added to
+// what is there.
+void SumParts(std::span<const float* const> parts, Range range, bool add,
+              float* out) {
+  float sum[kSumBlock];
+  for (int64_t at = range.begin; at < range.end; at += kSumBlock) {
+    const int64_t count = std::min(kSumBlock, range.end - at);
+    std::memcpy(sum, parts[0] + at, count * sizeof(float));
+    for (const float* part : parts.subspan(1)) {
+      for (int64_t i = 0; i < count; ++i) sum[i] += part[at + i];
+    }
+    if (add) {
+      for (int64_t i = 0; i < count; ++i) out[at + i] += sum[i];
+    } else {
+      std::memcpy(out + at, sum, count * sizeof(float));
+    }
+  }
+}
+
 }  // namespace
 
 int64_t BoundProgram::ScratchFloats(const ProgramT& program) {
@@ -108,6 +132,7 @@ void BoundProgram::Connect(
 void BoundProgram::Connect(Transport& transport,
                            std::span<std::byte* const> inbox) {
   transport_ = &transport;
+  sum_memory_ = inbox[rank_];
   for (Op& op : ops_) {
     if (!Exchanges(op)) continue;
     for (int rank = 0; rank < ranks_; ++rank) {
@@ -286,25 +311,23 @@ void BoundProgram::RunOp(const Op& op, int thread, Barrier& barrier,
     }
     case OpKind::AllReduce:
       if (transport_ != nullptr) {
-        if (thread == 0) {
-          std::vector<std::byte*> parts;
-          for (const Value& part : op.parts) parts.push_back(part.data);
-          transport_->AllGather(
-              {op.in.data, RowCount(op.in.row_kind) * op.in.row_bytes}, parts);
-        }
-        barrier.Wait();
+        RunRemoteAllReduce(op, thread, barrier);
+      } else {
+        RunAllReduce(op, thread);
       }
-      RunAllReduce(op, thread);
       break;
     case OpKind::Gather:
       if (transport_ != nullptr) {
         const uint64_t rows = RowCount(op.in.row_kind);
         if (thread == 0 && rows > 0) {
-          std::vector<std::span<std::byte>> parts;
-          for (const Value& part : op.parts) {
-            parts.emplace_back(part.data, rows * part.row_bytes);
+          std::vector<std::span<const std::byte>> send(ranks_);
+          std::vector<std::span<std::byte>> recv(ranks_);
+          send[0] = {op.in.data, rows * op.in.row_bytes};
+          for (int rank = 1; rank_ == 0 && rank < ranks_; ++rank) {
+            recv[rank] = {op.parts[rank].data,
+                          rows * op.parts[rank].row_bytes};
           }
-          transport_->Gather({op.in.data, rows * op.in.row_bytes}, parts);
+          transport_->Exchange(send, recv);
         }
         barrier.Wait();
       }
@@ -314,31 +337,73 @@ void BoundProgram::RunOp(const Op& op, int thread, Barrier& barrier,
 }
 
 void BoundProgram::RunAllReduce(const Op& op, int thread) {
-  const int64_t columns = op.out.columns;
-  const int64_t blocks = (columns + kSumBlock - 1) / kSumBlock;
-  const Range items =
-      Share(int64_t{RowCount(op.out.row_kind)} * blocks, thread, threads_);
-  float sum[kSumBlock];
-  for (int64_t item = items.begin; item < items.end; ++item) {
-    const int64_t row = item / blocks;
-    const int64_t first = item % blocks * kSumBlock;
-    const int64_t count = std::min(kSumBlock, columns - first);
-    const auto at = [&](const Value& value) {
-      return reinterpret_cast<float*>(value.data + row * value.row_bytes) +
-             first;
-    };
-    std::memcpy(sum, at(op.parts[0]), count * sizeof(float));
-    for (int rank = 1; rank < ranks_; ++rank) {
-      const float* part = at(op.parts[rank]);
-      for (int64_t i = 0; i < count; ++i) sum[i] += part[i];
-    }
-    float* out = at(op.out);
-    if (op.epilogue == Epilogue::Add) {
-      for (int64_t i = 0; i < count; ++i) out[i] += sum[i];
-    } else {
-      std::memcpy(out, sum, count * sizeof(float));
-    }
+  // Parts and sum are alike in shape, so that rows are one run of floats; the
+  // padding between them is summed too.
+  const int64_t floats =
+      RowCount(op.out.row_kind) * op.out.row_bytes / sizeof(float);
+  std::vector<const float*> parts;
+  for (const Value& part : op.parts) {
+    parts.push_back(reinterpret_cast<const float*>(part.data));
   }
+  SumParts(parts, Share(floats, thread, threads_),
+           op.epilogue == Epilogue::Add,
+           reinterpret_cast<float*>(op.out.data));
+}
+
+void BoundProgram::RunRemoteAllReduce(const Op& op, int thread,
+                                      Barrier& barrier) {
+  const uint64_t bytes = RowCount(op.in.row_kind) * op.in.row_bytes;
+  std::vector<std::span<const std::byte>> send(ranks_);
+  std::vector<std::span<std::byte>> recv(ranks_);
+  if (ranks_ == 2 || bytes < kShareBytes) {
+    if (thread == 0) {
+      for (int rank = 0; rank < ranks_; ++rank) {
+        send[rank] = {op.in.data, bytes};
+        recv[rank] = {op.parts[rank].data, bytes};
+      }
+      transport_->Exchange(send, recv);
+    }
+    barrier.Wait();
+    return RunAllReduce(op, thread);
+  }
+  // Every rank sums its share of the floats and tells the others.
+  const auto share_of = [&](int rank) {
+    return Share(static_cast<int64_t>(bytes / sizeof(float)), rank, ranks_);
+  };
+  const auto piece = [](std::byte* data, Range floats) {
+    return std::span(data + floats.begin * sizeof(float),
+                     (floats.end - floats.begin) * sizeof(float));
+  };
+  const Range mine = share_of(rank_);
+  if (thread == 0) {
+    for (int rank = 0; rank < ranks_; ++rank) {
+      send[rank] = piece(op.in.data, share_of(rank));
+      recv[rank] = piece(op.parts[rank].data, mine);
+    }
+    transport_->Exchange(send, recv);
+  }
+  barrier.Wait();
+  float* const sums = reinterpret_cast<float*>(sum_memory_);
+  std::vector<const float*> parts;
+  for (const Value& part : op.parts) {
+    parts.push_back(reinterpret_cast<const float*>(part.data));
+  }
+  const Range of_thread = Share(mine.end - mine.begin, thread, threads_);
+  SumParts(parts, {mine.begin + of_thread.begin, mine.begin + of_thread.end},
+           /*add=*/false, sums);
+  barrier.Wait();
+  if (thread == 0) {
+    for (int rank = 0; rank < ranks_; ++rank) {
+      send[rank] = piece(sum_memory_, mine);
+      recv[rank] = piece(sum_memory_, share_of(rank));
+    }
+    transport_->Exchange(send, recv);
+  }
+  barrier.Wait();
+  SumParts({&sums, 1},
+           Share(static_cast<int64_t>(bytes / sizeof(float)), thread, threads_),
+           op.epilogue == Epilogue::Add,
+           reinterpret_cast<float*>(op.out.data));
 }
 
 void BoundProgram::RunGather(const Op& op, int thread) {

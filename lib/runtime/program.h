@@ -44,7 +44,8 @@ class BoundProgram {
   // in this process.
   void Connect(std::span<const std::unique_ptr<BoundProgram>> ranks);
   // Or: the other ranks are reached by `transport`, and what comes from rank r
-  // goes to inbox[r], of ExchangeBytes each. Both must outlive this object.
+  // goes to inbox[r], of ExchangeBytes each; the own one is used too. Both must
+  // outlive this object.
   void Connect(Transport& transport, std::span<std::byte* const> inbox);
 
   int rows() const { return rows_; }
@@ -112,6 +113,8 @@ class BoundProgram {
   void RunAttention(const Op& op, int thread, Barrier& barrier,
                     std::atomic<int64_t>* next);
   void RunAllReduce(const Op& op, int thread);
+  // The same, of what other processes have.
+  void RunRemoteAllReduce(const Op& op, int thread, Barrier& barrier);
   void RunGather(const Op& op, int thread);
   AttentionArgs AttentionOf(const Op& op, int thread, int64_t item) const;
   // Decides, before a step, whether partitions are items of their own.
@@ -133,6 +136,7 @@ class BoundProgram {
   std::vector<Op> ops_;
   Value logits_;
   Transport* transport_ = nullptr;
+  std::byte* sum_memory_ = nullptr;  // of as many bytes as an inbox
 
   // The step in progress. Counters of items handed out, one an operation.
   int threads_ = 1;

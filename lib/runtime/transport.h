@@ -19,14 +19,10 @@ class Transport {
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
 
-  // Every rank sends `own` to all others; rank r's arrives in parts[r], of the
-  // same size. parts[rank()] is not touched.
-  virtual void AllGather(std::span<const std::byte> own,
-                         std::span<std::byte* const> parts) = 0;
-  // Every rank sends `own` to rank 0, where rank r's arrives in parts[r], whose
-  // size is that of what is sent. On other ranks `parts` is not looked at.
-  virtual void Gather(std::span<const std::byte> own,
-                      std::span<const std::span<std::byte>> parts) = 0;
+  // Sends send[r] to each other rank r, and receives recv[r] from it; both may
+  // be empty. What one sends is of the size that the other receives.
+  virtual void Exchange(std::span<const std::span<const std::byte>> send,
+                        std::span<const std::span<std::byte>> recv) = 0;
   // Rank 0 sends `message` to all others, where it is filled.
   virtual void Broadcast(std::vector<std::byte>* message) = 0;
 };

@@ -370,34 +370,24 @@ TEST_CASE("logits are the same bits for every program, chunk, batch and thread "
 class ThreadTransport : public Transport {
  public:
   struct Shared {
-    explicit Shared(int ranks) : barrier(ranks), own(ranks) {}
+    explicit Shared(int ranks) : barrier(ranks), sent(ranks) {}
     Barrier barrier;
-    std::vector<std::span<const std::byte>> own;
+    std::vector<std::vector<std::span<const std::byte>>> sent;
     std::vector<std::byte> message;
   };
   ThreadTransport(Shared& shared, int rank) : shared_(shared), rank_(rank) {}
 
   int rank() const override { return rank_; }
-  int ranks() const override { return static_cast<int>(shared_.own.size()); }
-  void AllGather(std::span<const std::byte> own,
-                 std::span<std::byte* const> parts) override {
-    shared_.own[rank_] = own;
+  int ranks() const override { return static_cast<int>(shared_.sent.size()); }
+  void Exchange(std::span<const std::span<const std::byte>> send,
+                std::span<const std::span<std::byte>> recv) override {
+    shared_.sent[rank_].assign(send.begin(), send.end());
     shared_.barrier.Wait();
     for (int rank = 0; rank < ranks(); ++rank) {
-      REQUIRE(shared_.own[rank].size() == own.size());
-      if (rank != rank_) std::memcpy(parts[rank], shared_.own[rank].data(),
-                                     own.size());
-    }
-    shared_.barrier.Wait();
-  }
-  void Gather(std::span<const std::byte> own,
-              std::span<const std::span<std::byte>> parts) override {
-    shared_.own[rank_] = own;
-    shared_.barrier.Wait();
-    for (int rank = 1; rank_ == 0 && rank < ranks(); ++rank) {
-      REQUIRE(parts[rank].size() == shared_.own[rank].size());
-      std::memcpy(parts[rank].data(), shared_.own[rank].data(),
-                  parts[rank].size());
+      if (rank == rank_ || recv[rank].empty()) continue;
+      const std::span<const std::byte> from = shared_.sent[rank][rank_];
+      REQUIRE(from.size() == recv[rank].size());
+      std::memcpy(recv[rank].data(), from.data(), from.size());
     }
     shared_.barrier.Wait();
   }
@@ -422,9 +412,13 @@ TEST_CASE("ranks that exchange messages give the bits of ranks that share "
          {WeightFormat::kFloat32, WeightFormat::kInt4}) {
       CAPTURE(std::string(family));
       const TempDir temp;
-      const std::string directory =
-          CompileModel(std::string(RBLN_TEST_DATA) + "/models/" + family,
-                       temp / "out", format, 0, ranks);
+      const std::string directory = temp / "out";
+      const Checkpoint checkpoint = Checkpoint::Open(
+          std::string(RBLN_TEST_DATA) + "/models/" + family, false);
+      CompileOptions compile =
+          Options(checkpoint.model(), directory, format, 0, ranks);
+      compile.prefill_chunk_size = 256;
+      Compile(checkpoint, compile, {});
       RuntimeOptions options;
       options.threads = 2;
       options.num_blocks = 4;
@@ -447,9 +441,13 @@ TEST_CASE("ranks that exchange messages give the bits of ranks that share "
         const std::vector<int> ids = {7, 1, 249, 33, 90, 15, 16, 100, 2, 3};
         for (const int place : {0, 1}) {
           Sequence a(*together, place), b(*leader, place);
-          CHECK(a.Feed(ids, 64, 7) == b.Feed(ids, 64, 7));
+          CHECK(a.Feed(ids, 256, 7) == b.Feed(ids, 256, 7));
           CHECK(a.Feed({5, 6}, 2, 1) == b.Feed({5, 6}, 2, 1));
         }
+        // Messages so large that ranks sum shares of them.
+        const std::vector<int> many(256, 17);
+        CHECK(Sequence(*together, 3).Feed(many, 256, 256) ==
+              Sequence(*leader, 3).Feed(many, 256, 256));
         // A copied block is copied on every rank.
         together->CopyBlock(0, 2);
         leader->CopyBlock(0, 2);
