@@ -18,6 +18,7 @@
 #include "base/threads.h"
 #include "kernels/kernels.h"
 #include "rbln-tool/commands.h"
+#include "runtime/cost.h"
 #include "runtime/runtime.h"
 
 namespace rbln {
@@ -33,33 +34,6 @@ struct BenchFlags {
   int threads = 0;
   bool profile = false;
   bool json = false;
-};
-
-// Work of one step or of one operation: what must move, what must be computed.
-struct Work {
-  double bytes = 0;
-  double ops = 0;        // of matmuls
-  double float_ops = 0;  // of attention, in float32
-
-  Work& operator+=(const Work& other) {
-    bytes += other.bytes;
-    ops += other.ops;
-    float_ops += other.float_ops;
-    return *this;
-  }
-};
-
-// The machine's limits: bytes and operations a second.
-struct Limits {
-  double read = 0;
-  double peak = 0;        // of the arithmetic of the weights
-  double float_peak = 0;  // of float32
-
-  // The least seconds that some work takes.
-  double Floor(const Work& work) const {
-    return std::max(work.bytes / read,
-                    work.ops / peak + work.float_ops / float_peak);
-  }
 };
 
 double Seconds(Clock::time_point start) {
@@ -137,36 +111,6 @@ class Probe {
   std::vector<float> sink_ = std::vector<float>(64 * 1024);
 };
 
-// The work of each operation of a program, for `rows` token rows of which
-// `logits` want logits, that read `keys` positions of KV cache (each sequence's
-// once for all its rows) and attend to `pairs` of query and key in all.
-std::vector<Work> CountWork(const ProgramT& program, int rows, int logits,
-                            const std::function<double(int window)>& keys,
-                            const std::function<double(int window)>& pairs) {
-  const KvLayout kv = KvLayout::Make(program.kv_format, program.head_dim,
-                                     program.num_kv_heads, program.num_layers,
-                                     program.kvcache_block_size);
-  const double position_bytes = static_cast<double>(kv.group_bytes) / kPanel *
-                                program.num_kv_heads;
-  std::vector<Work> works;
-  for (const auto& op : program.ops) {
-    Work work;
-    const ValueT& out = *program.values[op->output];
-    const int count = out.row_kind == RowKind::Logits ? logits : rows;
-    if (op->kind == OpKind::Matmul && count > 0) {
-      const WeightT& weight = *program.weights[op->weight];
-      work.bytes = static_cast<double>(weight.bytes);
-      work.ops = 2.0 * weight.outputs * weight.inputs * count;
-    } else if (op->kind == OpKind::Attention) {
-      work.bytes = position_bytes * keys(op->window);
-      work.float_ops =
-          4.0 * program.num_heads * program.head_dim * pairs(op->window);
-    }
-    works.push_back(work);
-  }
-  return works;
-}
-
 // One line of the result.
 struct Measurement {
   std::string phase;
@@ -193,9 +137,9 @@ class Bench {
     options.threads = flags.threads;
     executor_ = LoadModel(directory, options);
     for (const int rows : manifest().decoder_batch_sizes) {
-      Add(rows, fmt::format("decoder_batch_{}", rows));
+      Add(rows, rows);
     }
-    Add(manifest().prefill_chunk_size, "prefill");
+    Add(manifest().prefill_chunk_size, 0);
     const KernelTable& kernels = std::getenv("RBLN_ISA") != nullptr
                                      ? NativeKernels()
                                      : *FindKernels(manifest().target);
@@ -247,34 +191,36 @@ class Bench {
     return Profile(manifest().prefill_chunk_size, [&] { Fill(rows); });
   }
   std::vector<Work> DecodeWork(int rows, int depth) const {
-    const auto seen = [&](int window) {
-      return double(rows) * (window > 0 ? std::min(window, depth + 1)
-                                        : depth + 1);
-    };
-    return CountWork(*programs_.at(rows), rows, rows, seen, seen);
+    return CountRanks(rows, rows, rows, DecodeContext(rows, depth));
   }
   std::vector<Work> PrefillWork(int at, int rows, bool last) const {
-    const auto keys = [&](int window) {
-      const int end = at + rows;
-      return double(window > 0 ? std::min(end, window + rows) : end);
-    };
-    const auto pairs = [&](int window) {
-      double sum = 0;
-      for (int i = at + 1; i <= at + rows; ++i) {
-        sum += window > 0 ? std::min(i, window) : i;
-      }
-      return sum;
-    };
-    return CountWork(*programs_.at(manifest().prefill_chunk_size), rows,
-                     last ? 1 : 0, keys, pairs);
+    return CountRanks(manifest().prefill_chunk_size, rows, last ? 1 : 0,
+                      PrefillContext(at, rows));
   }
-  const ProgramT& program(int rows) const { return *programs_.at(rows); }
+  const ProgramT& program(int rows) const { return programs_.at(rows)[0]; }
   Limits Measure() { return probe_->Measure(); }
 
  private:
-  void Add(int rows, const std::string& name) {
-    programs_[rows] = std::make_unique<ProgramT>(
-        ReadProgram(directory_ + "/" + name + ".rbln"));
+  // Reads a program of all ranks; `file_rows` is 0 for prefill.
+  void Add(int rows, int file_rows) {
+    const int ranks = manifest().tensor_parallel_size;
+    for (int rank = 0; rank < ranks; ++rank) {
+      programs_[rows].push_back(ReadProgram(
+          directory_ + "/" + ProgramFileName(file_rows, rank, ranks)));
+    }
+  }
+
+  // The ranks are in this process: what all of them do together, with no
+  // messages between them.
+  std::vector<Work> CountRanks(int program_rows, int rows, int logits,
+                               const Context& context) const {
+    std::vector<Work> works;
+    for (const ProgramT& rank : programs_.at(program_rows)) {
+      const std::vector<Work> more = CountWork(rank, rows, logits, context);
+      works.resize(more.size());
+      for (size_t i = 0; i < more.size(); ++i) works[i] += more[i];
+    }
+    return works;
   }
 
   // Sequence `sequence`'s blocks, one after the other. Where there are not
@@ -352,7 +298,7 @@ class Bench {
 
   template <typename F>
   std::vector<double> Profile(int rows, F&& work) {
-    std::vector<std::vector<double>> times(programs_.at(rows)->ops.size());
+    std::vector<std::vector<double>> times(program(rows).ops.size());
     std::vector<double> seconds;
     work();
     for (int i = 0; i < std::max(9, flags_.repetitions); ++i) {
@@ -377,7 +323,7 @@ class Bench {
   const BenchFlags& flags_;
   std::string directory_;
   std::unique_ptr<Executor> executor_;
-  std::map<int, std::unique_ptr<ProgramT>> programs_;
+  std::map<int, std::vector<ProgramT>> programs_;  // by rank
   std::unique_ptr<Probe> probe_;
   int blocks_each_ = 0;
   std::vector<std::vector<int32_t>> tables_;

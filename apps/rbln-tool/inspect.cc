@@ -8,11 +8,14 @@
 
 #include "artifact/manifest.h"
 #include "artifact/program.h"
+#include "artifact/sharding.h"
+#include "artifact/weights.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "compiler/options.h"
 #include "rbln-tool/commands.h"
+#include "runtime/cost.h"
 #include "runtime/runtime.h"
 
 namespace rbln {
@@ -25,6 +28,12 @@ struct InspectFlags {
   bool verify = false;
   bool graph = false;
   bool json = false;
+  // For the estimate, in the units of the flags.
+  double memory = 0;
+  double compute = 0;
+  double network = 0;
+  double latency = 0;
+  int depth = 0;
 };
 
 std::string Bytes(uint64_t bytes) {
@@ -32,6 +41,14 @@ std::string Bytes(uint64_t bytes) {
   if (bytes >= 1'000'000) return fmt::format("{:.2f} MB", bytes * 1e-6);
   if (bytes >= 1'000) return fmt::format("{:.1f} kB", bytes * 1e-3);
   return fmt::format("{} B", bytes);
+}
+
+uint64_t WeightsBytes(const Manifest& manifest) {
+  uint64_t bytes = 0;
+  for (const auto& [name, file] : manifest.files) {
+    if (name.starts_with("weights.")) bytes += file.size;
+  }
+  return bytes;
 }
 
 std::string ProgramPhase(const std::string& file) {
@@ -197,6 +214,105 @@ void Verify(const std::string& directory, const Manifest& manifest) {
   }
 }
 
+// The programs of a directory with the work of a full step, by rank.
+struct StepWork {
+  std::string name;
+  int rows = 0;
+  int tokens = 0;  // of a step, that come out or go in
+  std::vector<Work> ranks;
+};
+
+std::vector<StepWork> CountSteps(const std::string& directory,
+                                 const Manifest& manifest, int depth) {
+  std::vector<StepWork> steps;
+  const auto add = [&](int rows, int file_rows, int logits,
+                       const Context& context) {
+    StepWork step;
+    step.name = file_rows == 0 ? "prefill"
+                               : fmt::format("decoder_batch_{}", file_rows);
+    step.rows = rows;
+    const int ranks = manifest.tensor_parallel_size;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const ProgramT program = ReadProgram(
+          directory + "/" + ProgramFileName(file_rows, rank, ranks));
+      step.ranks.push_back(Total(CountWork(program, rows, logits, context)));
+    }
+    steps.push_back(std::move(step));
+  };
+  const int chunk = std::min(manifest.prefill_chunk_size, manifest.max_seq_len);
+  add(chunk, 0, 1, PrefillContext(0, chunk));
+  for (const int rows : manifest.decoder_batch_sizes) {
+    add(rows, rows, rows, DecodeContext(rows, depth));
+  }
+  return steps;
+}
+
+// What lies where, and what ranks tell each other.
+void PrintSharding(const std::string& directory, const Manifest& manifest) {
+  const int ranks = manifest.tensor_parallel_size;
+  fmt::print("\ntensor parallel ranks\n");
+  fmt::print("  {:<6} {:>11} {:>11} {:>15} {:>11} {:>20}\n", "rank", "heads",
+             "KV heads", "tokens", "weights", "KV cache, a sequence");
+  const auto range = [](ShardRange r) {
+    return fmt::format("{}-{}", r.begin, r.end - 1);
+  };
+  for (int rank = 0; rank < ranks; ++rank) {
+    fmt::print(
+        "  {:<6} {:>11} {:>11} {:>15} {:>11} {:>20}\n", rank,
+        range(HeadShard(manifest.num_heads, rank, ranks)),
+        range(KvHeadShard(manifest.num_kv_heads, rank, ranks)),
+        range(VocabShard(manifest.vocab_size, rank, ranks)),
+        Bytes(manifest.files.at(WeightsFileName(rank, ranks)).size),
+        Bytes(manifest.KvBytesPerSequence() / ranks));
+  }
+  fmt::print("  between processes, rank 1 sends in a full step:\n");
+  for (const StepWork& step : CountSteps(directory, manifest, 0)) {
+    const Work& work = step.ranks[1];
+    fmt::print("    {:<20} {:.0f} messages to each other rank, {} in all\n",
+               step.name, work.messages,
+               Bytes(static_cast<uint64_t>(work.message_bytes)));
+  }
+}
+
+// How long steps take on paper.
+void PrintEstimate(const std::string& directory, const Manifest& manifest,
+                   const InspectFlags& flags) {
+  Limits limits;
+  limits.read = flags.memory * 1e9;
+  limits.peak = flags.compute * 1e9;
+  // Attention computes in float32, at about a quarter of the integer rate.
+  limits.float_peak = manifest.weights == "float32" ? limits.peak
+                      : manifest.weights == "bfloat16" ? limits.peak / 2
+                                                       : limits.peak / 4;
+  limits.network = flags.network * 1e9;
+  limits.latency = flags.latency * 1e-6;
+  Limits alone = limits;
+  alone.network = alone.latency = 0;
+  const int depth =
+      flags.depth > 0 ? flags.depth : std::min(1024, manifest.max_seq_len - 1);
+  fmt::print("\nestimate, a rank at {} GB/s of memory and {} Gop/s", flags.memory,
+             flags.compute);
+  if (flags.network > 0 || flags.latency > 0) {
+    fmt::print(", {} GB/s and {} us between ranks",
+               flags.network > 0 ? fmt::format("{}", flags.network)
+                                 : "unlimited",
+               flags.latency);
+  }
+  fmt::print("\n  {:<20} {:>6} {:>12} {:>12} {:>12} {:>12}\n", "program",
+             "depth", "compute ms", "exchange ms", "step ms", "tokens/s");
+  for (const StepWork& step : CountSteps(directory, manifest, depth)) {
+    // The slowest rank keeps the others waiting.
+    double compute = 0, total = 0;
+    for (const Work& work : step.ranks) {
+      compute = std::max(compute, alone.Floor(work));
+      total = std::max(total, limits.Floor(work));
+    }
+    fmt::print("  {:<20} {:>6} {:>12.3f} {:>12.3f} {:>12.3f} {:>12.1f}\n",
+               step.name, step.name == "prefill" ? 0 : depth, compute * 1e3,
+               (total - compute) * 1e3, total * 1e3, step.rows / total);
+  }
+}
+
 void PrintDirectory(const std::string& directory, const Manifest& manifest,
                     bool verified) {
   const auto line = [](const char* key, const std::string& value) {
@@ -232,10 +348,7 @@ void PrintDirectory(const std::string& directory, const Manifest& manifest,
            : "what fits");
   line("tensor_parallel_size", std::to_string(manifest.tensor_parallel_size));
   if (!manifest.sampling.empty()) line("sampling", manifest.sampling.dump());
-  const uint64_t weights =
-      manifest.files.contains("weights.safetensors")
-          ? manifest.files.at("weights.safetensors").size
-          : 0;
+  const uint64_t weights = WeightsBytes(manifest);
   fmt::print("\nmemory\n");
   line("weights, mapped", Bytes(weights));
   line("KV cache, a sequence",
@@ -252,9 +365,10 @@ void PrintDirectory(const std::string& directory, const Manifest& manifest,
   } catch (const Error& error) {
     line("KV cache blocks here", fmt::format("none: {}", error.what()));
   }
+  if (manifest.tensor_parallel_size > 1) PrintSharding(directory, manifest);
   fmt::print("\nfiles{}\n", verified ? " (every byte verified)" : "");
   for (const auto& [name, file] : manifest.files) {
-    fmt::print("  {:<26} {:>10}\n", name, Bytes(file.size));
+    fmt::print("  {:<30} {:>10}\n", name, Bytes(file.size));
   }
 }
 
@@ -288,7 +402,8 @@ void RunInspect(const InspectFlags& flags) {
   const Manifest manifest = Manifest::Read(path);
   if (flags.verify) Verify(path, manifest);
   const std::string decoder =
-      fmt::format("{}/decoder_batch_{}.rbln", path, manifest.batch_size);
+      path + "/" + ProgramFileName(manifest.batch_size, 0,
+                                   manifest.tensor_parallel_size);
   if (flags.graph) return PrintGraphviz(ReadProgram(decoder));
   if (flags.json) {
     OrderedJson json = OrderedJson::parse(manifest.ToJson());
@@ -304,6 +419,7 @@ void RunInspect(const InspectFlags& flags) {
     return;
   }
   PrintDirectory(path, manifest, flags.verify);
+  if (flags.memory > 0) PrintEstimate(path, manifest, flags);
 }
 
 }  // namespace
@@ -323,6 +439,35 @@ void AddInspectCommand(CLI::App& app, const CommonFlags&, int& exit_code) {
                     "Write the program (of a directory: its largest decoder) "
                     "as Graphviz");
   command->add_flag("--json", flags->json, "Write all of it as JSON");
+  const auto number = [command](const char* name, double* value,
+                                const char* help, const char* unit) {
+    return command->add_option(name, *value, help)
+        ->check(CLI::PositiveNumber)
+        ->type_name(unit)
+        ->group("On paper");
+  };
+  CLI::Option* memory =
+      number("--memory-bandwidth", &flags->memory,
+             "How long steps take where a rank reads so much a second", "GB/S");
+  CLI::Option* compute =
+      number("--compute", &flags->compute,
+             "and computes so many operations of its weights' arithmetic",
+             "GOP/S");
+  memory->needs(compute);
+  compute->needs(memory);
+  number("--network-bandwidth", &flags->network,
+         "Bytes that a rank sends a second; default unlimited", "GB/S")
+      ->needs(memory);
+  number("--network-latency", &flags->latency,
+         "Until a message is there; default 0", "US")
+      ->needs(memory);
+  command
+      ->add_option("--depth", flags->depth,
+                   "Tokens of context of each sequence; default 1024")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N")
+      ->group("On paper")
+      ->needs(memory);
   command->callback([flags, &exit_code] {
     RunInspect(*flags);
     exit_code = 0;

@@ -32,7 +32,8 @@ ShardRange HeadShard(int num_heads, int rank, int ranks) {
 }
 
 ShardRange ColumnShard(int intermediate_size, int rank, int ranks) {
-  const bool pairs = intermediate_size / (2 * kGroupSize) >= ranks;
+  // Enough for shares of about the same size.
+  const bool pairs = intermediate_size / (2 * kGroupSize) >= 8 * ranks;
   return InUnits(intermediate_size, pairs ? 2 * kGroupSize : kPanel, rank,
                  ranks);
 }

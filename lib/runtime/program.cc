@@ -14,9 +14,7 @@ namespace {
 // stay in the cache.
 constexpr int64_t kSumBlock = 2048;
 
-// From this size on a message's bytes take longer than its being on the way:
-// ranks then sum a share each and tell each other the sums, which is two
-// messages, but fewer bytes where there are more than two ranks.
+// From this size on a message's bytes take longer than its being on the way.
 constexpr uint64_t kShareBytes = 64 << 10;
 
 // out = the sum of the parts, in their order, over `range`; with `add`, added to
@@ -39,6 +37,10 @@ void SumParts(std::span<const float* const> parts, Range range, bool add,
 }
 
 }  // namespace
+
+bool SumsInShares(int ranks, uint64_t bytes) {
+  return ranks > 2 && bytes >= kShareBytes;
+}
 
 int64_t BoundProgram::ScratchFloats(const ProgramT& program) {
   return std::max(
@@ -355,7 +357,7 @@ void BoundProgram::RunRemoteAllReduce(const Op& op, int thread,
   const uint64_t bytes = RowCount(op.in.row_kind) * op.in.row_bytes;
   std::vector<std::span<const std::byte>> send(ranks_);
   std::vector<std::span<std::byte>> recv(ranks_);
-  if (ranks_ == 2 || bytes < kShareBytes) {
+  if (!SumsInShares(ranks_, bytes)) {
     if (thread == 0) {
       for (int rank = 0; rank < ranks_; ++rank) {
         send[rank] = {op.in.data, bytes};

@@ -22,6 +22,10 @@ struct Meeting {
   Barrier* all;   // those of all ranks in this process
 };
 
+// Whether ranks in several processes that sum so many bytes sum a share each and
+// tell each other the sums: two messages instead of one, but fewer bytes.
+bool SumsInShares(int ranks, uint64_t bytes);
+
 // What a step works on; owned by the executor, shared by its programs.
 struct StepMemory {
   std::byte* arena = nullptr;
