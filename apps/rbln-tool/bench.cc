@@ -17,6 +17,7 @@
 #include "base/region.h"
 #include "base/threads.h"
 #include "kernels/kernels.h"
+#include "rbln-tool/cluster.h"
 #include "rbln-tool/commands.h"
 #include "runtime/cost.h"
 #include "runtime/runtime.h"
@@ -32,6 +33,7 @@ struct BenchFlags {
   std::vector<int> lengths;
   int repetitions = 5;
   int threads = 0;
+  double rank_timeout = 60;
   bool profile = false;
   bool json = false;
 };
@@ -131,11 +133,26 @@ struct Measurement {
 
 class Bench {
  public:
-  Bench(const BenchFlags& flags, const std::string& directory)
+  // `cluster` must outlive this object. On processes that only follow, the
+  // constructor returns when there is nothing more to do.
+  Bench(const BenchFlags& flags, const std::string& directory, Cluster& cluster)
       : flags_(flags), directory_(directory) {
     RuntimeOptions options;
     options.threads = flags.threads;
-    executor_ = LoadModel(directory, options);
+    executor_ = cluster.Load(directory, options);
+    cluster.Together([&] {
+      if (cluster.replicas() == 1) return;
+      throw UsageError("bench measures one replica of {} ranks; start {} "
+                       "processes, or one",
+                       cluster.ranks(), cluster.ranks());
+    });
+    if (!cluster.leads()) {
+      cluster.Alone([&] { executor_->Follow(); });
+      throw Ended{};
+    }
+    // Of other processes' ranks only what they send is counted.
+    ranks_here_ =
+        cluster.world() != nullptr ? 1 : manifest().tensor_parallel_size;
     for (const int rows : manifest().decoder_batch_sizes) {
       Add(rows, rows);
     }
@@ -148,7 +165,6 @@ class Bench {
                                ? Format::BFloat16
                                : Format::Int8;
     probe_ = std::make_unique<Probe>(kernels, executor_->threads(), weights);
-    blocks_each_ = (manifest().max_seq_len + manifest().kvcache_block_size - 1) /
                    manifest().kvcache_block_size;
   }
 
@@ -204,14 +220,13 @@ class Bench {
   // Reads a program of all ranks; `file_rows` is 0 for prefill.
   void Add(int rows, int file_rows) {
     const int ranks = manifest().tensor_parallel_size;
-    for (int rank = 0; rank < ranks; ++rank) {
+    for (int rank = 0; rank < ranks_here_; ++rank) {
       programs_[rows].push_back(ReadProgram(
           directory_ + "/" + ProgramFileName(file_rows, rank, ranks)));
     }
   }
 
-  // The ranks are in this process: what all of them do together, with no
-  // messages between them.
+  // What the ranks in this process do together.
   std::vector<Work> CountRanks(int program_rows, int rows, int logits,
                                const Context& context) const {
     std::vector<Work> works;
@@ -325,7 +340,7 @@ class Bench {
   std::unique_ptr<Executor> executor_;
   std::map<int, std::vector<ProgramT>> programs_;  // by rank
   std::unique_ptr<Probe> probe_;
-  int blocks_each_ = 0;
+  int ranks_here_ = 1;
   std::vector<std::vector<int32_t>> tables_;
   std::mt19937 random_{1};
 };
@@ -445,7 +460,8 @@ std::vector<int> Sizes(const std::vector<int>& asked, const char* flag,
 }
 
 void RunBench(const BenchFlags& flags, const CommonFlags& common) {
-  Bench bench(flags, flags.model);
+  Cluster cluster(flags.rank_timeout);
+  Bench bench(flags, flags.model, cluster);
   const Manifest& manifest = bench.manifest();
   const std::vector<int> lengths =
       Sizes(flags.lengths, "--lengths", {128, 512}, manifest.max_seq_len);
@@ -516,6 +532,13 @@ void AddBenchCommand(CLI::App& app, const CommonFlags& common, int& exit_code) {
                    "Default: what affinity and cgroup grant")
       ->check(CLI::PositiveNumber)
       ->type_name("N");
+  command
+      ->add_option("--rank-timeout", flags->rank_timeout,
+                   "Under mpirun: seconds after which a process that does not "
+                   "answer ends the run")
+      ->check(CLI::PositiveNumber)
+      ->type_name("SECONDS")
+      ->capture_default_str();
   command->add_flag("--profile", flags->profile,
                     "Also the operations of one step of each program");
   command->add_flag("--json", flags->json, "Print JSON, one object a line");

@@ -20,6 +20,8 @@
 #include "compiler/options.h"
 #include "job/job.h"
 #include "job/parameters.h"
+#include "cluster/job_link.h"
+#include "rbln-tool/cluster.h"
 #include "rbln-tool/commands.h"
 #include "runtime/runtime.h"
 
@@ -35,6 +37,7 @@ struct GenerateFlags {
   std::string generation_config = "auto";
   std::string memory_limit;
   std::string metrics_file;
+  double rank_timeout = 60;
   std::string order = "input";
   std::string shard;
   double max_time = -1;
@@ -237,6 +240,15 @@ void DryRun(const GenerateFlags& flags, const std::string& model) {
       plan.available_reason);
 }
 
+void SayPlan(const std::string& model, const MemoryPlan& plan) {
+  spdlog::info(
+      "{}: weights {}, KV cache {} in {} blocks, working memory {}; of {} "
+      "({})",
+      model, Size(plan.weights_bytes), Size(plan.kv_bytes()), plan.num_blocks,
+      Size(plan.arena_bytes), Size(plan.available_bytes),
+      plan.available_reason);
+}
+
 ProgressMode ProgressFor(const CommonFlags& common) {
   if (common.quiet) return ProgressMode::kNone;
   return isatty(STDERR_FILENO) != 0 ? ProgressMode::kTerminal
@@ -265,32 +277,59 @@ int Generate(GenerateFlags flags, const CommonFlags& common) {
   options.progress = ProgressFor(common);
   options.interrupted = [] { return last_signal.load(); };
   const std::string model = ModelDirectory(flags.model);
-
-  // What is quick to find wrong comes before what is slow to load.
-  LineReader input(flags.prompts, kMaxLineBytes);
   if (flags.dry_run) {
+    // What is said once is enough.
+    if (World::LaunchedRank() > 0) return 0;
+    const LineReader input(flags.prompts, kMaxLineBytes);
     DryRun(flags, model);
     return 0;
   }
-  const MemoryPlan plan = PlanMemory(model, flags.runtime);
-  spdlog::info(
-      "{}: weights {}, KV cache {} in {} blocks, working memory {}; of {} "
-      "({})",
-      model, Size(plan.weights_bytes), Size(plan.kv_bytes()), plan.num_blocks,
-      Size(plan.arena_bytes), Size(plan.available_bytes),
-      plan.available_reason);
-  CatchSignals();
-  const std::unique_ptr<Executor> executor = LoadModel(model, flags.runtime);
-  Job job(*executor, model, std::move(options));
-  spdlog::debug("{}: loaded, {} threads, {} KV cache blocks", model,
-                executor->threads(), executor->num_blocks());
-  const std::unique_ptr<JobOutput> output = OpenOutput(flags, model, job);
-  const JobResult result = job.Run(input, *output);
 
-  JobFacts facts = job.facts();
+  Cluster cluster(flags.rank_timeout);
+  // What is quick to find wrong comes before what is slow to load.
+  std::unique_ptr<LineReader> input;
+  cluster.Together([&] {
+    if (!cluster.leads()) return;
+    input = std::make_unique<LineReader>(flags.prompts, kMaxLineBytes);
+  });
+  CatchSignals();
+  const std::unique_ptr<Executor> executor = cluster.Load(
+      model, flags.runtime, [&](const MemoryPlan& plan) {
+        if (cluster.leads()) SayPlan(model, plan);
+      });
+  if (!cluster.leads_replica()) {
+    cluster.Alone([&] { executor->Follow(); });
+    return 0;
+  }
+  if (!cluster.leads()) {
+    options.progress = ProgressMode::kNone;
+    options.engine.trace.clear();
+  }
+  std::unique_ptr<Job> job;
+  std::unique_ptr<JobOutput> output;
+  // From here on, others wait for no more than what they are told to do.
+  cluster.Alone([&] {
+    job = std::make_unique<Job>(*executor, model, std::move(options));
+    if (cluster.leads()) output = OpenOutput(flags, model, *job);
+  });
+  if (!cluster.leads()) {
+    RemoteCoordinator coordinator(*cluster.world());
+    cluster.Alone([&] { job->Serve(coordinator); });
+    return 0;
+  }
+  std::unique_ptr<Replicas> replicas;
+  if (cluster.replicas() > 1) {
+    replicas =
+        std::make_unique<RemoteReplicas>(*cluster.world(), cluster.ranks());
+  }
+  JobResult result;
+  cluster.Alone([&] { result = job->Run(*input, *output, replicas.get()); });
+
+  JobFacts facts = job->facts();
   facts.model = model;
   facts.input = flags.prompts;
-  const EngineStats& stats = job.engine().stats();
+  facts.replicas = cluster.replicas();
+  const EngineStats& stats = job->stats();
   if (!flags.report.empty()) {
     WriteFileAtomically(flags.report,
                         ReportJson(result, stats, facts).dump(2) + "\n");
@@ -425,6 +464,13 @@ void AddGenerateCommand(CLI::App& app, const CommonFlags& common,
                    "Write what ran when there, for Perfetto or "
                    "chrome://tracing")
       ->type_name("FILE");
+  command
+      ->add_option("--rank-timeout", flags->rank_timeout,
+                   "Under mpirun: seconds after which a process that does not "
+                   "answer ends the job")
+      ->check(CLI::PositiveNumber)
+      ->type_name("SECONDS")
+      ->capture_default_str();
   command
       ->add_option("--metrics-file", flags->metrics_file,
                    "Keep the figures of the run there, in the text form of "

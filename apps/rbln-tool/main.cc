@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "rbln-tool/cluster.h"
 #include "rbln-tool/commands.h"
 
 namespace rbln {
@@ -25,11 +26,13 @@ bool WantsColor(const std::string& when) {
 
 // Everything that is said to a person goes to standard error.
 void SetUpLog(const CommonFlags& common) {
+  // Of processes that mpirun started together one is enough to hear.
+  const bool quiet = common.quiet || World::LaunchedRank() > 0;
   auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_st>(
       common.color ? spdlog::color_mode::always : spdlog::color_mode::never);
   auto logger = std::make_shared<spdlog::logger>("rbln-tool", sink);
   logger->set_pattern("%^rbln-tool:%$ %v");
-  logger->set_level(common.quiet          ? spdlog::level::err
+  logger->set_level(quiet                 ? spdlog::level::err
                     : common.verbose >= 2 ? spdlog::level::trace
                     : common.verbose == 1 ? spdlog::level::debug
                                           : spdlog::level::info);
@@ -73,6 +76,7 @@ int Main(int argc, char** argv) {
   } catch (const CLI::Success& success) {
     return app.exit(success);  // --help, --version
   } catch (const CLI::ParseError& error) {
+    if (World::LaunchedRank() > 0) return static_cast<int>(ErrorKind::kUsage);
     const CLI::App* command = &app;
     for (const CLI::App* one : app.get_subcommands()) command = one;
     if (command == &app && dynamic_cast<const CLI::RequiredError*>(&error)) {
@@ -93,8 +97,11 @@ int Main(int argc, char** argv) {
     spdlog::error("{} (see rbln-tool {}--help)", error.what(),
                   command == &app ? "" : command->get_name() + " ");
     return static_cast<int>(ErrorKind::kUsage);
+  } catch (const Ended& ended) {
+    return ended.exit_code;
   } catch (const Error& error) {
-    spdlog::error("{}", error.what());
+    // All processes meet an error before they join.
+    if (World::LaunchedRank() == 0) spdlog::error("{}", error.what());
     return error.exit_code();
   } catch (const std::bad_alloc&) {
     spdlog::error("out of memory");

@@ -116,6 +116,12 @@ Engine::Engine(Executor& executor, const Tokenizer& tokenizer,
   programs_.erase(std::unique(programs_.begin(), programs_.end()),
                   programs_.end());
   if (options_.prefix_caching && !options_.prefix_cache.empty()) {
+    if (executor.kv_fingerprint().empty()) {
+      throw UsageError(
+          "--prefix-cache: the KV cache of {} tensor parallel ranks cannot be "
+          "kept; leave it out",
+          manifest.tensor_parallel_size);
+    }
     store_ = std::make_unique<PrefixStore>(options_.prefix_cache,
                                            options_.prefix_cache_bytes,
                                            executor.kv_fingerprint());
@@ -128,6 +134,28 @@ Engine::Engine(Executor& executor, const Tokenizer& tokenizer,
 }
 
 Engine::~Engine() = default;
+
+void EngineStats::Add(const EngineStats& other) {
+  for (const auto& [rows, program] : other.programs) {
+    ProgramStats& mine = programs[rows];
+    mine.steps += program.steps;
+    mine.rows += program.rows;
+    mine.seconds += program.seconds;
+  }
+  prefill_tokens += other.prefill_tokens;
+  decode_tokens += other.decode_tokens;
+  prefill_seconds += other.prefill_seconds;
+  decode_seconds += other.decode_seconds;
+  sample_seconds += other.sample_seconds;
+  prompt_tokens += other.prompt_tokens;
+  completion_tokens += other.completion_tokens;
+  cached_tokens += other.cached_tokens;
+  disk_tokens += other.disk_tokens;
+  preemptions += other.preemptions;
+  peak_blocks += other.peak_blocks;
+  first_token.Add(other.first_token);
+  per_token.Add(other.per_token);
+}
 
 void Engine::Check(Request& request) const {
   const int vocab_size = executor_.manifest().vocab_size;

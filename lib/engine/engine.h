@@ -116,6 +116,9 @@ struct EngineStats {
   int64_t peak_blocks = 0;
   Quantiles first_token;  // from a sequence's first step to its first token
   Quantiles per_token;    // between two tokens of a sequence
+
+  // Makes it the figures of both.
+  void Add(const EngineStats& other);
 };
 
 // Not thread safe.

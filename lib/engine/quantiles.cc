@@ -18,6 +18,11 @@ void Quantiles::Add(double seconds) {
   ++count_;
 }
 
+void Quantiles::Add(const Quantiles& other) {
+  for (size_t i = 0; i < buckets_.size(); ++i) buckets_[i] += other.buckets_[i];
+  count_ += other.count_;
+}
+
 double Quantiles::Get(double q) const {
   const auto wanted =
       std::max<int64_t>(1, static_cast<int64_t>(std::ceil(q * count_)));

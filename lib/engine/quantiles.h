@@ -10,6 +10,7 @@ namespace rbln {
 class Quantiles {
  public:
   void Add(double seconds);
+  void Add(const Quantiles& other);
   // The duration below which a share `q` of them lies, within 2%; 0 where
   // there are none.
   double Get(double q) const;

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <unordered_map>
+#include <thread>
 #include <utility>
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "job/answer.h"
+#include "job/line_work.h"
 
 namespace rbln {
 namespace {
@@ -126,6 +126,7 @@ JobFacts Job::facts() const {
   const Manifest& manifest = executor_.manifest();
   JobFacts facts;
   facts.threads = executor_.threads();
+  facts.ranks = manifest.tensor_parallel_size;
   facts.decoder_batch_sizes = manifest.decoder_batch_sizes;
   facts.prefill_chunk_size = manifest.prefill_chunk_size;
   facts.num_blocks = executor_.num_blocks();
@@ -152,11 +153,13 @@ std::string Job::ParametersText() const {
 // One run.
 class Job::Loop {
  public:
-  Loop(Job& job, LineReader& input, JobOutput& output)
+  Loop(Job& job, LineReader& input, JobOutput& output, Replicas* replicas)
       : job_(job),
         engine_(*job.engine_),
         input_(input),
         output_(output),
+        replicas_(replicas),
+        work_(engine_, job.context_, input.max_line_bytes()),
         progress_(job.options_.progress) {}
 
   JobResult Run() {
@@ -177,18 +180,24 @@ class Job::Loop {
           options.max_errors >= 0 && result_.errors > options.max_errors;
       if (result_.ended_early()) break;
       ReadAhead();
-      std::vector<Finished> finished;
-      const bool worked = engine_.Step(finished);
-      for (Finished& one : finished) Take(std::move(one));
+      std::vector<Answer> answers;
+      const bool worked = work_.Step(answers);
+      if (replicas_ != nullptr) replicas_->Take(answers);
+      for (Answer& answer : answers) Put(std::move(answer));
       if (!output_.Flush()) {
         result_.reader_gone = true;
         break;
       }
       ShowProgress();
-      if (!worked && at_end_) break;
+      if (worked) continue;
+      if (at_end_ && Idle()) break;
+      // Others work, or the input has a pause.
+      if (replicas_ != nullptr) std::this_thread::sleep_for(kPause);
     }
     progress_.Clear();
-    WriteMetrics(/*ended=*/true);
+    job_.stats_ = engine_.stats();
+    if (replicas_ != nullptr) replicas_->Finish(&job_.stats_);
+    WriteMetrics(job_.stats_, /*ended=*/true);
     if (!result_.ended_early() && !result_.reader_gone) {
       // The lines below next_index_ that are ours.
       output_.Finish(OutputIndex(next_index_ - job_.options_.shard +
@@ -199,12 +208,9 @@ class Job::Loop {
   }
 
  private:
-  // A line whose prompts are in the engine.
-  struct Work {
-    PromptLine line;
-    std::vector<Finished> results;
-    size_t missing = 0;
-  };
+  static constexpr std::chrono::microseconds kPause{300};
+  static constexpr int kHere = -1;
+  static constexpr int kNowhere = -2;
 
   // Of the lines that are this job's, which one a line of the input is.
   int64_t OutputIndex(int64_t index) const {
@@ -216,113 +222,82 @@ class Job::Loop {
            !output_.Has(OutputIndex(index));
   }
 
-  // Keeps enough waiting for the engine to choose from.
+  bool Idle() const {
+    if (work_.size() > 0) return false;
+    for (int i = 0; replicas_ != nullptr && i < replicas_->count(); ++i) {
+      if (replicas_->in_work(i) > 0) return false;
+    }
+    return true;
+  }
+
+  // Who takes the next line: a replica, or kHere or kNowhere.
+  int Taker() const {
+    const int batch = engine_.limits().max_num_seqs;
+    if (replicas_ == nullptr) {
+      // Enough for the engine to choose from.
+      return engine_.num_waiting() < 2 * batch + 16 ? kHere : kNowhere;
+    }
+    // Who has least; little more than runs at once, so that all end together.
+    int taker = kHere;
+    int64_t least = work_.size();
+    for (int i = 0; i < replicas_->count(); ++i) {
+      if (replicas_->in_work(i) < least) {
+        least = replicas_->in_work(i);
+        taker = i;
+      }
+    }
+    return least < batch + batch / 2 + 2 ? taker : kNowhere;
+  }
+
+  // Keeps enough lines in work.
   void ReadAhead() {
-    const int enough = 2 * engine_.limits().max_num_seqs + 16;
-    while (!at_end_ && engine_.num_waiting() < enough &&
-           output_.MayBegin(OutputIndex(next_index_))) {
-      const bool idle = engine_.num_running() + engine_.num_waiting() == 0;
-      std::string text;
-      switch (input_.Next(idle, text)) {
-        case LineReader::Result::kEnd:
-          at_end_ = true;
-          return;
-        case LineReader::Result::kNotReady:
-          return;
-        case LineReader::Result::kTooLong:
-          if (!Mine(next_index_)) {
-            ++next_index_;
-            break;
-          }
-          Start(BadPromptLine(
-              next_index_++, input_.line_number(),
-              fmt::format("longer than {} bytes", input_.max_line_bytes())));
-          break;
-        case LineReader::Result::kLine:
-          if (IsBlank(text)) break;
-          if (!Mine(next_index_)) {
-            ++next_index_;
-            break;
-          }
-          Start(ParsePromptLine(text, next_index_, input_.line_number(),
-                                job_.context_));
-          ++next_index_;
-          break;
+    while (!at_end_ && output_.MayBegin(OutputIndex(next_index_))) {
+      const int taker = Taker();
+      if (taker == kNowhere) return;
+      InputLine line;
+      const LineReader::Result result = input_.Next(Idle(), line.text);
+      if (result == LineReader::Result::kNotReady) return;
+      if (result == LineReader::Result::kEnd) {
+        at_end_ = true;
+        return;
       }
-      // Nobody waits for an answer longer than for the next step.
-      if (idle && !output_.Flush()) return;
-    }
-  }
-
-  void Start(PromptLine line) {
-    std::vector<Request> requests;
-    if (!line.error) {
-      try {
-        for (const std::vector<TokenId>& prompt : line.prompts) {
-          Request request;
-          request.prompt = prompt;
-          request.params = line.params.sampling;
-          // Prompts of one line differ by their place in it.
-          request.seed = line.seed + requests.size();
-          engine_.Check(request);
-          requests.push_back(std::move(request));
-        }
-      } catch (const Error& error) {
-        line.error = fmt::format("line {}: {}", line.number, error.what());
+      line.too_long = result == LineReader::Result::kTooLong;
+      if (!line.too_long && IsBlank(line.text)) continue;
+      line.index = next_index_++;
+      line.number = input_.line_number();
+      if (!Mine(line.index)) continue;
+      if (taker == kHere) {
+        work_.Start(line);
+      } else {
+        replicas_->Give(taker, line);
       }
     }
-    if (line.error) return Write(line, {});
-    Work work;
-    work.missing = requests.size();
-    work.results.resize(requests.size());
-    for (size_t i = 0; i < requests.size(); ++i) {
-      requests[i].id = next_request_++;
-      requests_[requests[i].id] = {line.index, i};
-      engine_.Add(std::move(requests[i]));
-    }
-    // The engine has them now.
-    line.prompts.clear();
-    const int64_t index = line.index;
-    work.line = std::move(line);
-    work_.emplace(index, std::move(work));
   }
 
-  void Take(Finished finished) {
-    const auto request = requests_.find(finished.id);
-    const auto [index, place] = request->second;
-    requests_.erase(request);
-    const auto at = work_.find(index);
-    Work& work = at->second;
-    work.results[place] = std::move(finished);
-    if (--work.missing > 0) return;
-    Write(work.line, work.results);
-    work_.erase(at);
-  }
-
-  void Write(const PromptLine& line, const std::vector<Finished>& results) {
+  void Put(Answer answer) {
     ++result_.prompts;
-    if (line.error) ++result_.errors;
-    output_.Put({OutputIndex(line.index), line.error.has_value(),
-                 FormatAnswer(line, results, *job_.tokenizer_)});
+    if (answer.error) ++result_.errors;
+    answer.index = OutputIndex(answer.index);
+    output_.Put(std::move(answer));
   }
 
-  void WriteMetrics(bool ended) {
+  void WriteMetrics(const EngineStats& stats, bool ended) {
     if (job_.options_.metrics_file.empty()) return;
     const auto now = std::chrono::steady_clock::now();
     if (!ended && now < next_metrics_) return;
     next_metrics_ = now + std::chrono::seconds(10);
     WriteFileAtomically(
         job_.options_.metrics_file,
-        MetricsText(result_, engine_.stats(),
+        MetricsText(result_, stats,
                     {engine_.num_running(), engine_.num_waiting(), ended}));
   }
 
   void ShowProgress() {
-    WriteMetrics(/*ended=*/false);
+    const EngineStats& stats = engine_.stats();
+    WriteMetrics(stats, /*ended=*/false);
     ProgressState state;
     state.prompts = result_.prompts;
     // What was generated so far, of unfinished answers too.
-    const EngineStats& stats = engine_.stats();
     state.tokens = stats.first_token.count() + stats.per_token.count();
     state.running = engine_.num_running();
     state.waiting = engine_.num_waiting();
@@ -340,19 +315,31 @@ class Job::Loop {
   Engine& engine_;
   LineReader& input_;
   JobOutput& output_;
+  Replicas* const replicas_;
+  LineWork work_;
   Progress progress_;
   JobResult result_;
   std::chrono::steady_clock::time_point next_metrics_;
   bool at_end_ = false;
   int64_t next_index_ = 0;
-  int64_t next_request_ = 0;
-  std::unordered_map<int64_t, Work> work_;
-  // Request to line and place in it.
-  std::unordered_map<int64_t, std::pair<int64_t, size_t>> requests_;
 };
 
-JobResult Job::Run(LineReader& input, JobOutput& output) {
-  return Loop(*this, input, output).Run();
+JobResult Job::Run(LineReader& input, JobOutput& output, Replicas* replicas) {
+  return Loop(*this, input, output, replicas).Run();
+}
+
+void Job::Serve(Coordinator& coordinator) {
+  LineWork work(*engine_, context_, kMaxLineBytes);
+  while (!coordinator.ended()) {
+    while (const std::optional<InputLine> line =
+               coordinator.Next(/*wait=*/work.size() == 0)) {
+      work.Start(*line);
+    }
+    std::vector<Answer> answers;
+    work.Step(answers);
+    for (const Answer& answer : answers) coordinator.Put(answer);
+  }
+  coordinator.Finish(engine_->stats());
 }
 
 }  // namespace rbln

@@ -16,6 +16,7 @@
 #include "job/output.h"
 #include "job/progress.h"
 #include "job/prompt_line.h"
+#include "job/replicas.h"
 #include "job/report.h"
 #include "runtime/runtime.h"
 
@@ -54,11 +55,16 @@ class Job {
   Job(Executor& executor, const std::string& directory, JobOptions options);
   ~Job();
 
-  // Answers every line that `output` does not have. Does not end `output` when
-  // the job ended early. Throws Error(kResource) when reading or writing fails.
-  JobResult Run(LineReader& input, JobOutput& output);
+  // Answers every line that `output` does not have, together with `replicas`
+  // where there are some. Does not end `output` when the job ended early. Throws
+  // Error(kResource) when reading or writing fails.
+  JobResult Run(LineReader& input, JobOutput& output,
+                Replicas* replicas = nullptr);
+  // Answers what `coordinator` hands out, until it ends.
+  void Serve(Coordinator& coordinator);
 
-  const Engine& engine() const { return *engine_; }
+  // After Run: what was done, by replicas too.
+  const EngineStats& stats() const { return stats_; }
   // Everything that the answers depend on beside the input and the model, as
   // text that is the same for the same.
   std::string ParametersText() const;
@@ -79,6 +85,7 @@ class Job {
   LineContext context_;
   OrderedJson sampling_facts_ = OrderedJson::object();
   std::unique_ptr<Engine> engine_;
+  EngineStats stats_;
 };
 
 }  // namespace rbln

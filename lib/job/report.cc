@@ -91,6 +91,8 @@ OrderedJson ReportJson(const JobResult& result, const EngineStats& stats,
         {"block_size", facts.block_size},
         {"peak_blocks", stats.peak_blocks}}},
       {"threads", facts.threads},
+      {"replicas", facts.replicas},
+      {"tensor_parallel_size", facts.ranks},
       {"peak_memory_bytes", PeakMemory()},
       {"sampling", facts.sampling},
   };

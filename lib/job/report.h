@@ -31,7 +31,9 @@ struct JobResult {
 struct JobFacts {
   std::string model;
   std::string input;
-  int threads = 1;
+  int threads = 1;  // of one process
+  int replicas = 1;  // of the model, each in processes of its own
+  int ranks = 1;     // of tensor parallelism
   std::vector<int> decoder_batch_sizes;
   int prefill_chunk_size = 0;
   int num_blocks = 0;

@@ -180,8 +180,12 @@ MemoryPlan Plan(const std::string& directory, const LoadedFiles& loaded,
     plan.available_reason = "the limit asked for";
   } else {
     const MemoryGrant grant = AvailableMemory();
-    plan.available_bytes = grant.bytes;
-    plan.available_reason = grant.reason;
+    plan.available_bytes = grant.bytes / options.processes;
+    plan.available_reason =
+        options.processes == 1
+            ? grant.reason
+            : fmt::format("{}, for each of {} processes", grant.reason,
+                          options.processes);
   }
   const uint64_t sequence_blocks =
       manifest.KvBytesPerSequence() / manifest.KvBytesPerBlock();

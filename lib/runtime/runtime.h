@@ -82,8 +82,10 @@ struct RuntimeOptions {
   // KV cache blocks; 0: the manifest's number, or else enough for batch_size
   // full sequences, or as many as fit in memory.
   int num_blocks = 0;
-  // Bytes of memory to stay under; 0: what base/cpu.h calls available.
+  // Bytes of memory to stay under; 0: of what base/cpu.h calls available the
+  // share of one of so many processes.
   uint64_t memory_limit = 0;
+  int processes = 1;
   // Check the weights' checksum too before running (reads all of them). Every
   // other file is always checked.
   bool verify = false;

@@ -1,0 +1,75 @@
+#include "job/line_work.h"
+
+#include <fmt/core.h>
+
+#include "job/answer.h"
+
+namespace rbln {
+
+void LineWork::Start(const InputLine& input) {
+  PromptLine line =
+      input.too_long
+          ? BadPromptLine(
+                input.index, input.number,
+                fmt::format("longer than {} bytes", max_line_bytes_))
+          : ParsePromptLine(input.text, input.index, input.number, context_);
+  std::vector<Request> requests;
+  if (!line.error) {
+    try {
+      for (const std::vector<TokenId>& prompt : line.prompts) {
+        Request request;
+        request.prompt = prompt;
+        request.params = line.params.sampling;
+        // Prompts of one line differ by their place in it.
+        request.seed = line.seed + requests.size();
+        engine_.Check(request);
+        requests.push_back(std::move(request));
+      }
+    } catch (const Error& error) {
+      line.error = fmt::format("line {}: {}", line.number, error.what());
+    }
+  }
+  if (line.error) return Write(line, {});
+  Work work;
+  work.missing = requests.size();
+  work.results.resize(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    requests[i].id = next_request_++;
+    requests_[requests[i].id] = {line.index, i};
+    engine_.Add(std::move(requests[i]));
+  }
+  // The engine has them now.
+  line.prompts.clear();
+  const int64_t index = line.index;
+  work.line = std::move(line);
+  work_.emplace(index, std::move(work));
+}
+
+bool LineWork::Step(std::vector<Answer>& answers) {
+  std::vector<Finished> finished;
+  const bool worked = engine_.Step(finished) || !answered_.empty();
+  for (Finished& one : finished) Take(std::move(one));
+  for (Answer& answer : answered_) answers.push_back(std::move(answer));
+  answered_.clear();
+  return worked;
+}
+
+void LineWork::Take(Finished finished) {
+  const auto request = requests_.find(finished.id);
+  const auto [index, place] = request->second;
+  requests_.erase(request);
+  const auto at = work_.find(index);
+  Work& work = at->second;
+  work.results[place] = std::move(finished);
+  if (--work.missing > 0) return;
+  Write(work.line, work.results);
+  work_.erase(at);
+}
+
+void LineWork::Write(const PromptLine& line,
+                     const std::vector<Finished>& results) {
+  answered_.push_back({line.index, line.error.has_value(),
+                       FormatAnswer(line, results, *context_.tokenizer)});
+}
+
+}  // namespace rbln
