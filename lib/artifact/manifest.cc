@@ -93,9 +93,11 @@ int KvElementBytes(const std::string& format) {
 
 uint64_t Manifest::KvBytesPerBlock() const {
   const uint64_t positions = AlignUp(kvcache_block_size, kPanel);
-  // V rows are padded to whole vectors; K needs none.
+  // V rows are padded to whole vectors; K needs none, but for int8 fours.
+  const uint64_t k_columns =
+      kv_caches == "int8" ? AlignUp(head_dim, 4) : head_dim;
   const uint64_t v_columns = AlignUp(head_dim, kPanel);
-  const uint64_t elements = positions * (head_dim + v_columns);
+  const uint64_t elements = positions * (k_columns + v_columns);
   // Where ranks are more than heads, several have the same one.
   const uint64_t heads = std::max(num_kv_heads, tensor_parallel_size);
   return num_layers * heads *

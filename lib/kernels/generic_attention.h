@@ -1,6 +1,7 @@
 // RoPE, the KV cache and attention over it.
 #pragma once
 
+#include "kernels/generic_attention_int8.h"
 #include "kernels/generic_math.h"
 
 namespace rbln {
@@ -47,49 +48,17 @@ RBLN_INLINE void NormAndRotate(float* head, int head_dim, const float* norm,
 
 // The elements of the KV cache, a group of 16 positions at a time.
 struct KvF32 {
-  static constexpr bool kScaled = false;
+  static constexpr bool kWholeNumbers = false;
   RBLN_INLINE V LoadKv(const std::byte* p, int64_t element) {
     return Load(reinterpret_cast<const float*>(p) + element);
   }
 };
 struct KvBf16 {
-  static constexpr bool kScaled = false;
+  static constexpr bool kWholeNumbers = false;
   RBLN_INLINE V LoadKv(const std::byte* p, int64_t element) {
     return LoadBf16(reinterpret_cast<const uint16_t*>(p) + element);
   }
 };
-struct KvInt8 {
-  static constexpr bool kScaled = true;
-  RBLN_INLINE V LoadKv(const std::byte* p, int64_t element) {
-    return LoadInt8(reinterpret_cast<const int8_t*>(p) + element);
-  }
-  // K's of the positions, then V's.
-  RBLN_INLINE float* Scales(std::byte* group, int dim, int padded) {
-    return reinterpret_cast<float*>(group + 16 * (dim + padded));
-  }
-  RBLN_INLINE V LoadScales(const std::byte* group, int dim, int padded,
-                           int which) {
-    return Load(reinterpret_cast<const float*>(group + 16 * (dim + padded)) +
-                16 * which);
-  }
-};
-
-// One head of one position, as int8 values `stride` apart. Returns the scale.
-RBLN_INLINE float QuantizeHead(const float* x, int dim, int8_t* out,
-                               int stride) {
-  float largest = 0.0f;
-  for (int i = 0; i < dim; ++i) {
-    const float magnitude = __builtin_fabsf(x[i]);
-    largest = magnitude > largest ? magnitude : largest;
-  }
-  const float inverse = largest > 1e-30f ? 127.0f / largest : 0.0f;
-  for (int i = 0; i < dim; ++i) {
-    out[static_cast<int64_t>(i) * stride] =
-        static_cast<int8_t>(__builtin_rintf(x[i] * inverse));
-  }
-  return inverse > 0.0f ? largest / 127.0f : 0.0f;
-}
-
 void RopeKv(const RopeKvArgs& args, int begin, int end) {
   const KvLayout& kv = args.kv;
   const int group = args.num_heads / kv.num_kv_heads;
@@ -115,11 +84,12 @@ void RopeKv(const RopeKvArgs& args, int begin, int end) {
       for (int i = 0; i < dim; ++i) k_out[i * 16] = k_head[i];
       for (int i = 0; i < dim; ++i) v_out[i] = v_head[i];
     } else if (kv.format == kFormatInt8) {
-      int8_t* values = reinterpret_cast<int8_t*>(at);
-      float* scales = KvInt8::Scales(at, dim, padded);
-      scales[lane] = QuantizeHead(k_head, dim, values + lane, 16);
-      scales[16 + lane] =
-          QuantizeHead(v_head, dim, values + dim * 16 + lane * padded, 1);
+      const Int8Group layout{dim, padded};
+      float* scales = reinterpret_cast<float*>(at + layout.Scales());
+      scales[lane] = QuantizeHead(
+          k_head, dim, at, [&](int d) { return layout.KeyAt(lane, d); });
+      scales[16 + lane] = QuantizeHead(
+          v_head, dim, at, [&](int d) { return layout.ValueAt(lane, d); });
     } else {
       uint16_t* k_out = reinterpret_cast<uint16_t*>(at) + lane;
       uint16_t* v_out =
@@ -137,9 +107,16 @@ constexpr float kMinusInfinity = -__builtin_huge_valf();
 
 // The softmax of one query so far, over the keys seen: the largest score, the
 // sum of e^(score - largest), and with it the weighted sum of V (apart).
-struct Running {
+struct Combined {
   float largest;
   float sum;
+};
+// The same of one partition, the sum in lanes: they are added at its end.
+struct Running {
+  float largest;
+  float lanes[16];
+
+  RBLN_INLINE_MEMBER float TotalSum() const { return Sum(Load(lanes)); }
 };
 
 // Scratch of one call, all for `queries` queries.
@@ -147,14 +124,30 @@ struct AttentionState {
   float* partial;    // (queries, padded head): of this partition
   float* total;      // (queries, padded head): of the partitions before
   float* scores;     // (queries, kKeyTile)
+  std::byte* whole;  // of int8: (queries, Int8QueryBytes)
   Running* running;  // of this partition
-  Running* combined;
+  Combined* combined;
+};
+
+// What is fetched while a tile is scored: the groups of the next one, whose
+// blocks may lie anywhere. Null where there is none.
+struct NextTile {
+  const std::byte* groups[kTileGroups];
+  uint64_t step;  // bytes of a group for each turn of the loop that scores
+
+  RBLN_INLINE_MEMBER void Fetch(int first, int count, int turn) const {
+    const uint64_t to = (turn + 1) * step / 64 * 64;
+    for (uint64_t line = turn * step / 64 * 64; line < to; line += 64) {
+      for (int g = first; g < first + count; ++g) Prefetch(groups[g] + line);
+    }
+  }
 };
 
 // scores[query][key] = q . k * scale, for one tile of keys.
 template <typename Kv, int kQueries>
 RBLN_INLINE void ScoreTile(const float* const* q, const std::byte* const* groups,
-                           int dim, int padded, float scale, float* scores) {
+                           const NextTile* next, int dim, float scale,
+                           float* scores) {
   V acc[kQueries][kTileGroups];
   Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
     Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
@@ -162,6 +155,7 @@ RBLN_INLINE void ScoreTile(const float* const* q, const std::byte* const* groups
     });
   });
   for (int d = 0; d < dim; ++d) {
+    if (next != nullptr) next->Fetch(0, kTileGroups, d);
     V k[kTileGroups];
     Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
       k[g.value] = Kv::LoadKv(groups[g.value], d * 16);
@@ -174,10 +168,7 @@ RBLN_INLINE void ScoreTile(const float* const* q, const std::byte* const* groups
     });
   }
   Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
-    V factor = Broadcast(scale);
-    if constexpr (Kv::kScaled) {
-      factor = Mul(factor, Kv::LoadScales(groups[g.value], dim, padded, 0));
-    }
+    const V factor = Broadcast(scale);
     Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
       Store(scores + i.value * kKeyTile + g.value * 16,
             Mul(acc[i.value][g.value], factor));
@@ -185,24 +176,29 @@ RBLN_INLINE void ScoreTile(const float* const* q, const std::byte* const* groups
   });
 }
 
-// Turns one query's scores into weights over keys [begin, end) of the tile,
-// times the scales of V where it has such, and moves its running softmax on.
-// Returns the factor for what was summed before.
-template <typename Kv>
-RBLN_INLINE float SoftmaxTile(const std::byte* const* groups, int dim,
-                              int padded, float* scores, int begin, int end,
-                              Running* running) {
+// Turns one query's scores into weights over keys [begin, end) of the tile, and
+// moves its running softmax on. What is stored of the weights of group g is
+// scale(weights, g). Returns the factor for what was summed before, and in
+// `most` about the largest weight.
+template <typename Scale>
+RBLN_INLINE float SoftmaxTile(float* scores, int begin, int end,
+                              Running* running, float* most, Scale&& scale) {
   const V nothing = Broadcast(kMinusInfinity);
   V score[kTileGroups];
   Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
-    score[g.value] = KeepLanes(Load(scores + g.value * 16),
-                               begin - g.value * 16, end - g.value * 16,
-                               nothing);
+    score[g.value] = Load(scores + g.value * 16);
   });
+  if (begin > 0 || end < kKeyTile) {
+    Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
+      score[g.value] = KeepLanes(score[g.value], begin - g.value * 16,
+                                 end - g.value * 16, nothing);
+    });
+  }
   const float highest = Largest(
       Max(Max(score[0], score[1]), Max(score[2], score[3])));
   if (!(highest > kMinusInfinity)) {  // no key of this tile is seen
     memset(scores, 0, kKeyTile * sizeof(float));
+    *most = 0.0f;
     return 1.0f;
   }
   const float largest = highest > running->largest ? highest : running->largest;
@@ -210,16 +206,15 @@ RBLN_INLINE float SoftmaxTile(const std::byte* const* groups, int dim,
   V weight[kTileGroups];
   Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
     weight[g.value] = Exp(Sub(score[g.value], shift));
-    V scaled = weight[g.value];
-    if constexpr (Kv::kScaled) {
-      scaled = Mul(scaled, Kv::LoadScales(groups[g.value], dim, padded, 1));
-    }
-    Store(scores + g.value * 16, scaled);
+    Store(scores + g.value * 16, scale(weight[g.value], g.value));
   });
-  const float sum = Sum(
-      Add(Add(weight[0], weight[1]), Add(weight[2], weight[3])));
-  const float factor = ExpOne(running->largest - largest);
-  running->sum = running->sum * factor + sum;
+  const V sum = Add(Add(weight[0], weight[1]), Add(weight[2], weight[3]));
+  // One of the two is e^0.
+  const bool higher = highest >= running->largest;
+  const float smaller = ExpOne(-__builtin_fabsf(running->largest - highest));
+  const float factor = higher ? smaller : 1.0f;
+  *most = higher ? 1.0f : smaller;
+  Store(running->lanes, Fma(Load(running->lanes), Broadcast(factor), sum));
   running->largest = largest;
   return factor;
 }
@@ -264,19 +259,24 @@ RBLN_INLINE void WeighColumns(const float* scores,
 template <typename Kv, int kQueries>
 void AttendTile(const AttentionArgs& args, const AttentionState& state,
                 const float* const* q, const int* starts, const int* ends,
-                const std::byte* const* groups, int query, int tile) {
+                const std::byte* const* groups, const NextTile* next,
+                int query, int tile) {
   const int dim = args.kv.head_dim;
   const int padded = PaddedHead(args.kv);
   float* scores = state.scores + query * kKeyTile;
-  ScoreTile<Kv, kQueries>(q, groups, dim, padded, args.scale, scores);
+  ScoreTile<Kv, kQueries>(q, groups, next, dim, args.scale, scores);
+  const auto as_they_are = [](V weights, int) __attribute__((always_inline)) {
+    return weights;
+  };
   float factor[kQueries];
   int first = kKeyTile;
   int last = 0;
   for (int i = 0; i < kQueries; ++i) {
     const int begin = starts[i] - tile;
     const int end = ends[i] - tile;
-    factor[i] = SoftmaxTile<Kv>(groups, dim, padded, scores + i * kKeyTile,
-                                begin, end, &state.running[query + i]);
+    float most;
+    factor[i] = SoftmaxTile(scores + i * kKeyTile, begin, end,
+                            &state.running[query + i], &most, as_they_are);
     if (end <= 0 || begin >= kKeyTile || begin >= end) continue;
     first = begin < first ? (begin < 0 ? 0 : begin) : first;
     last = end > last ? (end > kKeyTile ? kKeyTile : end) : last;
@@ -293,16 +293,109 @@ void AttendTile(const AttentionArgs& args, const AttentionState& state,
   }
 }
 
+// The same, in whole numbers.
+struct KvInt8 {
+  static constexpr bool kWholeNumbers = true;
+};
+template <int kQueries>
+void AttendInt8Tile(const AttentionArgs& args, const AttentionState& state,
+                    const int* starts, const int* ends,
+                    const std::byte* const* groups, const NextTile* next,
+                    int query, int tile) {
+  const Int8Group layout{args.kv.head_dim, PaddedHead(args.kv)};
+  float* scores = state.scores + query * kKeyTile;
+  const std::byte* q[kQueries];
+  for (int i = 0; i < kQueries; ++i) {
+    q[i] = state.whole + (query + i) * Int8QueryBytes(layout.dim);
+  }
+  for (int g = 0; g < kTileGroups; g += kInt8Width<kQueries>) {
+    ScoreInt8<kQueries>(
+        q, groups,
+        [&](int first, int count, int turn) __attribute__((always_inline)) {
+          if (next != nullptr) next->Fetch(first, count, turn);
+        },
+        g, layout, args.scale, scores);
+  }
+  // Those of V over keys [begin, end): of others they may be no numbers.
+  V scales[kTileGroups] = {Zero(), Zero(), Zero(), Zero()};
+  const auto load_scales = [&](int begin, int end) {
+    Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
+      scales[g.value] =
+          KeepLanes(layout.LoadScales(groups[g.value], 1),
+                    begin - g.value * 16, end - g.value * 16, Zero());
+    });
+    return Largest(Max(Max(scales[0], scales[1]), Max(scales[2], scales[3])));
+  };
+  float widest = 0.0f;
+  int loaded_begin = 0;
+  int loaded_end = 0;
+  Int8Weights weights[kQueries];
+  float factor[kQueries];
+  int first = kKeyTile;
+  int last = 0;
+  for (int i = 0; i < kQueries; ++i) {
+    const int begin = starts[i] - tile;
+    const int end = ends[i] - tile;
+    // What a query does with a tile must not depend on the other queries.
+    const int from = begin < 0 ? 0 : begin;
+    const int to = end > kKeyTile ? kKeyTile : end;
+    if (from != loaded_begin || to != loaded_end) {
+      widest = load_scales(from, to);
+      loaded_begin = from;
+      loaded_end = to;
+    }
+    Running* running = &state.running[query + i];
+    float most;
+    factor[i] = SoftmaxTile(scores + i * kKeyTile, begin, end, running, &most,
+                            [&](V weight, int g)
+                                __attribute__((always_inline)) {
+                                  return Mul(weight, scales[g]);
+                                });
+    QuantizeWeights(scores + i * kKeyTile, most * widest, &weights[i]);
+    if (end <= 0 || begin >= kKeyTile || begin >= end) continue;
+    first = begin < first ? (begin < 0 ? 0 : begin) : first;
+    last = end > last ? (end > kKeyTile ? kKeyTile : end) : last;
+  }
+  Sums start[2 * kQueries];
+  Int8Starts<kQueries>(weights, first, last, start);
+  float* out = state.partial + static_cast<int64_t>(query) * layout.padded;
+  constexpr int kVectors = kInt8Width<kQueries>;
+  int column = 0;
+  for (; column + kVectors * 16 <= layout.padded; column += kVectors * 16) {
+    WeighInt8<kQueries, kVectors>(weights, start, groups, layout, column, first, last,
+                                  factor, out);
+  }
+  for (; column < layout.padded; column += 16) {
+    WeighInt8<kQueries, 1>(weights, start, groups, layout, column, first, last, factor,
+                           out);
+  }
+}
+
+template <typename Kv, int kQueries>
+RBLN_INLINE void AttendTileOf(const AttentionArgs& args,
+                              const AttentionState& state,
+                              const float* const* q, const int* starts,
+                              const int* ends, const std::byte* const* groups,
+                              const NextTile* next, int query, int tile) {
+  if constexpr (Kv::kWholeNumbers) {
+    AttendInt8Tile<kQueries>(args, state, starts, ends, groups, next, query,
+                             tile);
+  } else {
+    AttendTile<Kv, kQueries>(args, state, q, starts, ends, groups, next, query,
+                             tile);
+  }
+}
+
 // Adds a partition's softmax to those before it.
 RBLN_INLINE void Combine(const AttentionState& state, int query, int padded) {
-  Running& total = state.combined[query];
+  Combined& total = state.combined[query];
   const Running& part = state.running[query];
   if (!(part.largest > kMinusInfinity)) return;
   const float largest =
       part.largest > total.largest ? part.largest : total.largest;
   const float keep = ExpOne(total.largest - largest);
   const float add = ExpOne(part.largest - largest);
-  total.sum = total.sum * keep + part.sum * add;
+  total.sum = total.sum * keep + part.TotalSum() * add;
   total.largest = largest;
   float* out = state.total + static_cast<int64_t>(query) * padded;
   const float* from = state.partial + static_cast<int64_t>(query) * padded;
@@ -343,17 +436,37 @@ void AttendPartition(const AttentionArgs& args, const AttentionState& state,
                                 ? partition + args.partition_len
                                 : keys.last;
   memset(state.partial, 0, sizeof(float) * queries * padded);
-  for (int i = 0; i < queries; ++i) state.running[i] = {kMinusInfinity, 0.0f};
-  // Tiles begin at absolute multiples; a partition need not.
-  const int from = keys.first > partition ? keys.first : partition;
-  for (int tile = from / kKeyTile * kKeyTile; tile < partition_end;
-       tile += kKeyTile) {
-    const std::byte* groups[kTileGroups];
+  for (int i = 0; i < queries; ++i) state.running[i] = {kMinusInfinity, {}};
+  const auto groups_of = [&](int tile, const std::byte** groups) {
     for (int g = 0; g < kTileGroups; ++g) {
       // Groups past the last key are not there; any will do, they are masked.
       const int position = tile + g * 16 < partition_end ? tile + g * 16 : tile;
       groups[g] = args.cache + GroupOffset(kv, args.blocks, args.layer,
                                            args.kv_head, position);
+    }
+  };
+  NextTile next;
+  const int turns = Kv::kWholeNumbers ? (dim + 3) / 4 : dim;
+  next.step = (kv.group_bytes + turns - 1) / turns;
+  if constexpr (Kv::kWholeNumbers) {
+    for (int i = 0; i < queries; ++i) {
+      const int head = args.kv_head * group + i % group;
+      QuantizeQuery(reinterpret_cast<const float*>(
+                        args.q + i / group * args.q_row_bytes) +
+                        static_cast<int64_t>(head) * dim,
+                    dim, state.whole + i * Int8QueryBytes(dim));
+    }
+  }
+  // Tiles begin at absolute multiples; a partition need not.
+  const int from = keys.first > partition ? keys.first : partition;
+  for (int tile = from / kKeyTile * kKeyTile; tile < partition_end;
+       tile += kKeyTile) {
+    const std::byte* groups[kTileGroups];
+    groups_of(tile, groups);
+    const NextTile* ahead = nullptr;
+    if (tile + kKeyTile < partition_end) {
+      groups_of(tile + kKeyTile, next.groups);
+      ahead = &next;
     }
     for (int query = 0; query < queries; query += kQueryBlock) {
       const float* q[kQueryBlock];
@@ -375,18 +488,24 @@ void AttendPartition(const AttentionArgs& args, const AttentionState& state,
         any |= starts[i] < tile + kKeyTile && ends[i] > tile;
       }
       if (!any) continue;
+      const NextTile* const fetch = ahead;
+      ahead = nullptr;  // once is enough
       switch (count) {
         case 4:
-          AttendTile<Kv, 4>(args, state, q, starts, ends, groups, query, tile);
+          AttendTileOf<Kv, 4>(args, state, q, starts, ends, groups, fetch,
+                              query, tile);
           break;
         case 3:
-          AttendTile<Kv, 3>(args, state, q, starts, ends, groups, query, tile);
+          AttendTileOf<Kv, 3>(args, state, q, starts, ends, groups, fetch,
+                              query, tile);
           break;
         case 2:
-          AttendTile<Kv, 2>(args, state, q, starts, ends, groups, query, tile);
+          AttendTileOf<Kv, 2>(args, state, q, starts, ends, groups, fetch,
+                              query, tile);
           break;
         default:
-          AttendTile<Kv, 1>(args, state, q, starts, ends, groups, query, tile);
+          AttendTileOf<Kv, 1>(args, state, q, starts, ends, groups, fetch,
+                              query, tile);
       }
     }
   }
@@ -412,7 +531,8 @@ RBLN_INLINE AttentionState MakeState(const AttentionArgs& args) {
   state.scores = state.total + floats;
   state.running =
       reinterpret_cast<Running*>(state.scores + queries * kKeyTile);
-  state.combined = state.running + queries;
+  state.combined = reinterpret_cast<Combined*>(state.running + queries);
+  state.whole = reinterpret_cast<std::byte*>(state.combined + queries);
   memset(state.total, 0, sizeof(float) * floats);
   for (int i = 0; i < queries; ++i) state.combined[i] = {kMinusInfinity, 0.0f};
   return state;

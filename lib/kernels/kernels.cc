@@ -46,8 +46,11 @@ KvLayout KvLayout::Make(Format format, int head_dim, int num_kv_heads,
                            : format == Format::BFloat16 ? 2
                                                         : 1;
   const uint64_t scales = format == Format::Int8 ? 2 * sizeof(float) : 0;
+  // Int8 has K by fours of the dimensions.
+  const uint64_t k_columns =
+      format == Format::Int8 ? AlignUp(head_dim, 4) : head_dim;
   kv.group_bytes =
-      kPanel * (element * (head_dim + AlignUp(head_dim, kPanel)) + scales);
+      kPanel * (element * (k_columns + AlignUp(head_dim, kPanel)) + scales);
   kv.slice_bytes = kv.group_bytes * (AlignUp(block_size, kPanel) / kPanel);
   kv.block_bytes = kv.slice_bytes * num_kv_heads * num_layers;
   return kv;
@@ -62,13 +65,15 @@ int AttentionRows(int num_heads, int num_kv_heads) {
 int64_t AttentionScratch(int num_heads, int num_kv_heads, int head_dim) {
   const int64_t queries = int64_t{AttentionRows(num_heads, num_kv_heads)} *
                           (num_heads / num_kv_heads);
-  return queries * (2 * AlignUp(head_dim, kPanel) + kKeyTile + 4);
+  // For int8 also each query's header and its numbers in two halves.
+  const int64_t whole = 4 + (2 * AlignUp(head_dim, 4)) / sizeof(float);
+  return queries * (2 * AlignUp(head_dim, kPanel) + kKeyTile + 19 + whole);
 }
 
 int64_t AttentionPart(int num_heads, int num_kv_heads, int head_dim) {
   const int64_t queries = int64_t{AttentionRows(num_heads, num_kv_heads)} *
                           (num_heads / num_kv_heads);
-  return AlignUp(queries * (AlignUp(head_dim, kPanel) + 2), 16);
+  return AlignUp(queries * (AlignUp(head_dim, kPanel) + 17), 16);
 }
 
 std::span<const KernelTable* const> KernelTables() { return kTables; }

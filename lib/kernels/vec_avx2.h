@@ -169,6 +169,14 @@ RBLN_INLINE Sums BroadcastInt(int32_t x) {
   const __m256i v = _mm256_set1_epi32(x);
   return {v, v};
 }
+RBLN_INLINE Bytes BroadcastByte(uint8_t x) {
+  const __m256i v = _mm256_set1_epi8(static_cast<char>(x));
+  return {v, v};
+}
+RBLN_INLINE Sums Negative(Sums v) {
+  const __m256i zero = _mm256_setzero_si256();
+  return {_mm256_sub_epi32(zero, v.lo), _mm256_sub_epi32(zero, v.hi)};
+}
 RBLN_INLINE V ToFloat(Sums v) {
   return {_mm256_cvtepi32_ps(v.lo), _mm256_cvtepi32_ps(v.hi)};
 }
@@ -239,6 +247,9 @@ RBLN_INLINE Sums EndInt4(Sums sums, int32_t offset) {
           _mm256_add_epi32(start, _mm256_madd_epi16(sums.hi, sixteen))};
 }
 #endif
+RBLN_INLINE Sums DotInt8InPlace(Sums sums, const Bytes& w, const int8_t* x) {
+  return DotInt8(sums, w, x);
+}
 RBLN_INLINE V LoadHalf(const uint16_t* p) {
   return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
           _mm256_cvtph_ps(

@@ -86,6 +86,12 @@ RBLN_INLINE void Prefetch(const void* p) {
 using Sums = __m512i;
 using Bytes = __m512i;
 RBLN_INLINE Sums BroadcastInt(int32_t x) { return _mm512_set1_epi32(x); }
+RBLN_INLINE Bytes BroadcastByte(uint8_t x) {
+  return _mm512_set1_epi8(static_cast<char>(x));
+}
+RBLN_INLINE Sums Negative(Sums v) {
+  return _mm512_sub_epi32(_mm512_setzero_si512(), v);
+}
 RBLN_INLINE V ToFloat(Sums v) { return _mm512_cvtepi32_ps(v); }
 RBLN_INLINE Bytes LoadBytes(const uint8_t* p) { return _mm512_loadu_si512(p); }
 RBLN_INLINE Bytes HighHalves(Bytes b) {
@@ -99,6 +105,14 @@ RBLN_INLINE Sums DotInt8(Sums sums, const Bytes& w, const int8_t* x) {
   int32_t bits;
   __builtin_memcpy(&bits, x, sizeof bits);
   return _mm512_dpbusd_epi32(sums, w, _mm512_set1_epi32(bits));
+}
+// The same, by hand: in loops over many sums GCC 12 copies each there and back
+// around the intrinsic.
+RBLN_INLINE Sums DotInt8InPlace(Sums sums, const Bytes& w, const int8_t* x) {
+  int32_t bits;
+  __builtin_memcpy(&bits, x, sizeof bits);
+  asm("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(w), "v"(_mm512_set1_epi32(bits)));
+  return sums;
 }
 RBLN_INLINE Sums StartInt4(int32_t offset) { return BroadcastInt(offset); }
 RBLN_INLINE Sums DotInt4(Sums sums, const Bytes& w, const int8_t* x) {

@@ -122,6 +122,12 @@ struct Bytes {
   uint8_t at[64];
 };
 RBLN_INLINE Sums BroadcastInt(int32_t x) { return VInt{} + x; }
+RBLN_INLINE Bytes BroadcastByte(uint8_t x) {
+  Bytes b;
+  for (uint8_t& at : b.at) at = x;
+  return b;
+}
+RBLN_INLINE Sums Negative(Sums v) { return -v; }
 RBLN_INLINE V ToFloat(Sums v) { return __builtin_convertvector(v, V); }
 RBLN_INLINE Bytes LoadBytes(const uint8_t* p) {
   Bytes b;
@@ -148,6 +154,9 @@ RBLN_INLINE Sums DotInt8(Sums sums, const Bytes& w, const int8_t* x) {
                w.at[4 * i + 2] * x[2] + w.at[4 * i + 3] * x[3];
   }
   return sums;
+}
+RBLN_INLINE Sums DotInt8InPlace(Sums sums, const Bytes& w, const int8_t* x) {
+  return DotInt8(sums, w, x);
 }
 RBLN_INLINE Sums StartInt4(int32_t offset) { return BroadcastInt(offset); }
 RBLN_INLINE Sums DotInt4(Sums sums, const Bytes& w, const int8_t* x) {

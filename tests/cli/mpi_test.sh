@@ -30,9 +30,9 @@ for ranks in 1 2 4; do
     --tensor-parallel-size $ranks --max-seq-len 512
 done
 prompts=$work/prompts.jsonl
-for i in $(seq 1 120); do
+for i in $(seq 1 320); do
   echo "{\"id\": $i, \"messages\": [{\"role\": \"user\", \"content\":" \
-    "\"Count from 1 to $i.\"}], \"temperature\": 0.8, \"max_tokens\": 60," \
+    "\"Count from 1 to $i.\"}], \"temperature\": 0.8, \"max_tokens\": 100," \
     "\"ignore_eos\": true, \"logprobs\": 1}"
   [ $((i % 40)) != 0 ] || echo "not JSON, line $i"
 done >"$prompts"

@@ -1,0 +1,245 @@
+// Attention over an int8 KV cache, in whole numbers.
+//
+// A query is held as 14 bits, hi * 128 + lo of int8 each, times one scale; so
+// are the softmax weights of a tile of keys, each times the scale of its V. Both
+// products are then sums of bytes times int8, as matmuls of int8 weights have
+// them, and what is lost beside the cache's own rounding is 2^-14 of the largest
+// number.
+//
+// A group of 16 positions: K by fours of the head's dimensions, each (16
+// positions, 4 dimensions); V by fours of positions, each (padded head, 4
+// positions); then 16 scales of K and 16 of V. Values are held as bytes, 128
+// above what they are.
+#pragma once
+
+#include "kernels/generic_math.h"
+
+namespace rbln {
+namespace {
+
+constexpr float kHalves = 128.0f;           // hi counts for so much
+constexpr float kWhole = 127.0f * kHalves;   // what the largest number becomes
+
+// Of a group of 16 positions.
+struct Int8Group {
+  int dim;     // of the head
+  int padded;  // to whole vectors
+
+  RBLN_INLINE_MEMBER int Quads() const { return (dim + 3) / 4; }
+  RBLN_INLINE_MEMBER int64_t KeyAt(int lane, int d) const {
+    return d / 4 * 64 + lane * 4 + d % 4;
+  }
+  RBLN_INLINE_MEMBER int64_t ValueAt(int lane, int d) const {
+    return int64_t{Quads()} * 64 + lane / 4 * (padded * 4) + d * 4 + lane % 4;
+  }
+  // K's of the positions, then V's.
+  RBLN_INLINE_MEMBER int64_t Scales() const {
+    return int64_t{Quads()} * 64 + 16 * int64_t{padded};
+  }
+  RBLN_INLINE_MEMBER V LoadScales(const std::byte* group, int which) const {
+    return Load(reinterpret_cast<const float*>(group + Scales()) + 16 * which);
+  }
+};
+
+// One head of one position; `at(d)` is where dimension d goes. Returns the
+// scale.
+template <typename At>
+RBLN_INLINE float QuantizeHead(const float* x, int dim, std::byte* group,
+                               At&& at) {
+  float largest = 0.0f;
+  for (int i = 0; i < dim; ++i) {
+    const float magnitude = __builtin_fabsf(x[i]);
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  const float inverse = largest > 1e-30f ? 127.0f / largest : 0.0f;
+  for (int i = 0; i < dim; ++i) {
+    group[at(i)] = static_cast<std::byte>(
+        static_cast<int>(__builtin_rintf(x[i] * inverse)) + 128);
+  }
+  return inverse > 0.0f ? largest / 127.0f : 0.0f;
+}
+
+// A query as whole numbers: a header, then the hi of all dimensions, then the
+// lo, both filled up to whole quads with zeros.
+struct Int8Query {
+  float scale;
+  int32_t hi_offset;  // makes up for the bytes' being 128 above
+  int32_t lo_offset;
+};
+constexpr int kInt8QueryHeader = 16;
+RBLN_INLINE int64_t Int8QueryBytes(int dim) {
+  return kInt8QueryHeader + 2 * int64_t{(dim + 3) / 4 * 4};
+}
+RBLN_INLINE void QuantizeQuery(const float* q, int dim, std::byte* out) {
+  const int filled = (dim + 3) / 4 * 4;
+  int8_t* hi = reinterpret_cast<int8_t*>(out + kInt8QueryHeader);
+  int8_t* lo = hi + filled;
+  float largest = 0.0f;
+  for (int i = 0; i < dim; ++i) {
+    const float magnitude = __builtin_fabsf(q[i]);
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  const float inverse = largest > 1e-30f ? kWhole / largest : 0.0f;
+  int hi_sum = 0;
+  int lo_sum = 0;
+  for (int i = 0; i < filled; ++i) {
+    const float y = i < dim ? q[i] * inverse : 0.0f;
+    const float high = __builtin_rintf(y * (1.0f / kHalves));
+    hi[i] = static_cast<int8_t>(high);
+    lo[i] = static_cast<int8_t>(__builtin_rintf(y - high * kHalves));
+    hi_sum += hi[i];
+    lo_sum += lo[i];
+  }
+  const Int8Query header = {inverse > 0.0f ? largest / kWhole : 0.0f,
+                            -128 * hi_sum, -128 * lo_sum};
+  memcpy(out, &header, sizeof header);
+}
+
+// The sum of both halves.
+RBLN_INLINE V Whole(const Sums& hi, const Sums& lo) {
+  return Fma(ToFloat(hi), Broadcast(kHalves), ToFloat(lo));
+}
+
+// Groups of keys, and columns of V, that are summed at once: as many as there
+// are registers for.
+template <int kQueries>
+constexpr int kInt8Width = kGroupRegisters >= 4 * kQueries ? 2 : 1;
+
+// scores[query][key] = q . k * scale, for kInt8Width groups of a tile.
+template <int kQueries, typename Next>
+RBLN_INLINE void ScoreInt8(const std::byte* const* queries,
+                           const std::byte* const* groups, const Next& next,
+                           int first, Int8Group layout, float scale,
+                           float* scores) {
+  constexpr int kGroups = kInt8Width<kQueries>;
+  const int filled = layout.Quads() * 4;
+  Sums hi[kQueries][kGroups];
+  Sums lo[kQueries][kGroups];
+  Int8Query header[kQueries];
+  const int8_t* x[kQueries];
+  Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
+    memcpy(&header[i.value], queries[i.value], sizeof(Int8Query));
+    x[i.value] = reinterpret_cast<const int8_t*>(queries[i.value] +
+                                                 kInt8QueryHeader);
+    Unroll<kGroups>([&](auto g) __attribute__((always_inline)) {
+      hi[i.value][g.value] = StartInt8(header[i.value].hi_offset);
+      lo[i.value][g.value] = StartInt8(header[i.value].lo_offset);
+    });
+  });
+  for (int quad = 0; quad < layout.Quads(); ++quad) {
+    next(first, kGroups, quad);
+    Bytes k[kGroups];
+    Unroll<kGroups>([&](auto g) __attribute__((always_inline)) {
+      k[g.value] = LoadBytes(reinterpret_cast<const uint8_t*>(
+          groups[first + g.value] + quad * 64));
+    });
+    Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
+      const int8_t* at = x[i.value] + quad * 4;
+      Unroll<kGroups>([&](auto g) __attribute__((always_inline)) {
+        hi[i.value][g.value] =
+            DotInt8InPlace(hi[i.value][g.value], k[g.value], at);
+        lo[i.value][g.value] =
+            DotInt8InPlace(lo[i.value][g.value], k[g.value], at + filled);
+      });
+    });
+  }
+  Unroll<kGroups>([&](auto g) __attribute__((always_inline)) {
+    const V scales = layout.LoadScales(groups[first + g.value], 0);
+    Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
+      const V factor = Mul(Broadcast(header[i.value].scale * scale), scales);
+      Store(scores + i.value * kKeyTile + (first + g.value) * 16,
+            Mul(Whole(hi[i.value][g.value], lo[i.value][g.value]), factor));
+    });
+  });
+}
+
+// The weights of a tile as whole numbers.
+struct Int8Weights {
+  alignas(64) int8_t hi[kKeyTile];
+  alignas(64) int8_t lo[kKeyTile];
+  float scale;
+};
+// `most`: none of the weights is larger.
+RBLN_INLINE void QuantizeWeights(const float* weights, float most,
+                                 Int8Weights* out) {
+  const float inverse = most > 1e-30f ? kWhole / most : 0.0f;
+  Unroll<kKeyTile / 16>([&](auto g) __attribute__((always_inline)) {
+    const V y = Mul(Load(weights + g.value * 16), Broadcast(inverse));
+    const V hi = Round(Mul(y, Broadcast(1.0f / kHalves)));
+    const V lo = Round(Sub(y, Mul(hi, Broadcast(kHalves))));
+    StoreInt8(out->hi + g.value * 16, hi);
+    StoreInt8(out->lo + g.value * 16, lo);
+  });
+  out->scale = inverse > 0.0f ? most / kWhole : 0.0f;
+}
+
+// What makes up for the bytes' being 128 above what they are: less the product
+// of bytes of 128 with the weights. Hi and lo of each query in turn.
+template <int kQueries>
+RBLN_INLINE void Int8Starts(const Int8Weights* weights, int begin, int end,
+                            Sums* starts) {
+  const Bytes above = BroadcastByte(128);
+  Sums sums[2 * kQueries];
+  Unroll<2 * kQueries>([&](auto i) __attribute__((always_inline)) {
+    sums[i.value] = BroadcastInt(0);
+  });
+  for (int quad = begin / 4; quad < (end + 3) / 4; ++quad) {
+    Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
+      sums[2 * i.value] = DotInt8InPlace(sums[2 * i.value], above,
+                                         weights[i.value].hi + quad * 4);
+      sums[2 * i.value + 1] = DotInt8InPlace(sums[2 * i.value + 1], above,
+                                             weights[i.value].lo + quad * 4);
+    });
+  }
+  Unroll<2 * kQueries>([&](auto i) __attribute__((always_inline)) {
+    starts[i.value] = Negative(sums[i.value]);
+  });
+}
+
+// out[query] = out[query] * factor[query] + weights x V, kVectors * 16 columns.
+template <int kQueries, int kVectors>
+RBLN_INLINE void WeighInt8(const Int8Weights* weights, const Sums* starts,
+                           const std::byte* const* groups, Int8Group layout,
+                           int column, int begin, int end, const float* factor,
+                           float* out) {
+  Sums hi[kQueries][kVectors];
+  Sums lo[kQueries][kVectors];
+  Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
+    Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
+      hi[i.value][c.value] = starts[2 * i.value];
+      lo[i.value][c.value] = starts[2 * i.value + 1];
+    });
+  });
+  const int64_t first = layout.ValueAt(0, column);
+  // Keys outside have weights of zero.
+  for (int quad = begin / 4; quad < (end + 3) / 4; ++quad) {
+    const std::byte* at =
+        groups[quad / 4] + first + int64_t{quad % 4} * (layout.padded * 4);
+    Bytes v[kVectors];
+    Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
+      v[c.value] =
+          LoadBytes(reinterpret_cast<const uint8_t*>(at + c.value * 64));
+    });
+    Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
+      Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
+        hi[i.value][c.value] =
+            DotInt8InPlace(hi[i.value][c.value], v[c.value],
+                           weights[i.value].hi + quad * 4);
+        lo[i.value][c.value] =
+            DotInt8InPlace(lo[i.value][c.value], v[c.value],
+                           weights[i.value].lo + quad * 4);
+      });
+    });
+  }
+  Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
+    Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
+      float* to = out + i.value * layout.padded + column + c.value * 16;
+      Store(to, Fma(Whole(hi[i.value][c.value], lo[i.value][c.value]),
+                    Broadcast(weights[i.value].scale),
+                    Mul(Load(to), Broadcast(factor[i.value]))));
+    });
+  });
+}
+
+}  // namespace
+}  // namespace rbln
