@@ -122,6 +122,7 @@ std::unique_ptr<const Grammar> GrammarBuilder::Finish() {
     grammar->first_.push_back(static_cast<int32_t>(grammar->edges_.size()));
   }
   grammar->ends_ = ends_;
+  CheckProgress(*grammar);
   AddDistances(*grammar);
   if (grammar->depth_[grammar->start_] > kMaxGrammarDepth) {
     throw UsageError("{}: no text can match it{}", where_,
@@ -129,7 +130,6 @@ std::unique_ptr<const Grammar> GrammarBuilder::Finish() {
                          ? ""
                          : fmt::format(" within {} levels", kMaxGrammarDepth));
   }
-  CheckProgress(*grammar);
   AddByteClasses(*grammar);
   edges_.clear();
   ends_.clear();
@@ -153,6 +153,9 @@ void GrammarBuilder::AddDistances(Grammar& grammar) const {
     for (const Grammar::Edge& edge : grammar.edges(state)) {
       if (edge.kind != Grammar::Edge::kCall) {
         users[edge.to].push_back({state, -1, false});
+      } else if (edge.tail) {
+        // Takes the place of what calls it.
+        users[edge.start].push_back({state, -1, false});
       } else {
         users[edge.to].push_back({state, edge.start, false});
         users[edge.start].push_back({state, edge.to, true});
