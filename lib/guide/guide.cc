@@ -1,6 +1,7 @@
 #include "guide/guide.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 
@@ -12,6 +13,29 @@ namespace {
 constexpr int64_t kEnoughWork = 1'000'000;
 constexpr int64_t kMostWork = 4'000'000;
 constexpr size_t kMaskBytes = size_t{8} << 20;
+
+struct ByteRange {
+  uint8_t lo;
+  uint8_t hi;
+  bool last;  // of its character
+};
+// The plain characters beyond ASCII as bytes: the Unicode Standard, table 3-7,
+// without U+2028 and U+2029.
+constexpr ByteRange kTail = {0x80, 0xBF, false};
+constexpr ByteRange kLast = {0x80, 0xBF, true};
+constexpr std::array<ByteRange, 4> kPlainSequences[] = {
+    {{{0xC2, 0xDF, false}, kLast}},
+    {{{0xE0, 0xE0, false}, {0xA0, 0xBF, false}, kLast}},
+    {{{0xE1, 0xE1, false}, kTail, kLast}},
+    {{{0xE2, 0xE2, false}, {0x80, 0x80, false}, {0x80, 0xA7, true}}},
+    {{{0xE2, 0xE2, false}, {0x80, 0x80, false}, {0xAA, 0xBF, true}}},
+    {{{0xE2, 0xE2, false}, {0x81, 0xBF, false}, kLast}},
+    {{{0xE3, 0xEC, false}, kTail, kLast}},
+    {{{0xED, 0xED, false}, {0x80, 0x9F, false}, kLast}},
+    {{{0xEE, 0xEF, false}, kTail, kLast}},
+    {{{0xF0, 0xF0, false}, {0x90, 0xBF, false}, kTail, kLast}},
+    {{{0xF1, 0xF3, false}, kTail, kTail, kLast}},
+    {{{0xF4, 0xF4, false}, {0x80, 0x8F, false}, kTail, kLast}}};
 
 }  // namespace
 
@@ -70,6 +94,7 @@ void Guide::Compact() {
   for (Cursor* cursor : cursors_) cursor->state_ = *state++;
   masks_.clear();
   mask_index_.clear();
+  behind_plain_.clear();
 }
 
 const TokenMask& Guide::Mask(Cursor& cursor) {
@@ -108,48 +133,45 @@ void Guide::Compute(int state, bool first, TokenMask& mask) {
   tokens_.trie(first).Walk(state, next, scratch_, mask);
 }
 
-// Follows the bytes of all plain characters at once: after some of a
-// character's bytes, there is one state for each way in which UTF-8 can go on.
 bool Guide::IsInText(int state) {
-  for (int byte = 0x20; byte < 0x7F; ++byte) {
-    if (TokenBytes::IsPlain(byte) &&
-        matcher_.Next(state, static_cast<uint8_t>(byte)) != state) {
-      return false;
-    }
-  }
-  struct Lead {
-    uint8_t lo, hi;  // first bytes
-    uint8_t next_lo, next_hi;
-    int more;  // bytes behind the second
-  };
-  // The Unicode Standard, table 3-7.
-  constexpr Lead kLeads[] = {
-      {0xC2, 0xDF, 0x80, 0xBF, 0}, {0xE0, 0xE0, 0xA0, 0xBF, 1},
-      {0xE1, 0xEC, 0x80, 0xBF, 1}, {0xED, 0xED, 0x80, 0x9F, 1},
-      {0xEE, 0xEF, 0x80, 0xBF, 1}, {0xF0, 0xF0, 0x90, 0xBF, 2},
-      {0xF1, 0xF3, 0x80, 0xBF, 2}, {0xF4, 0xF4, 0x80, 0x8F, 2}};
-  // Where all bytes of a range lead to from all of `from`.
-  const auto step = [&](const std::set<int>& from, int lo, int hi) {
-    std::set<int> to;
-    for (const int one : from) {
-      for (int byte = lo; byte <= hi; ++byte) {
-        to.insert(matcher_.Next(one, static_cast<uint8_t>(byte)));
-      }
-    }
-    return to;
-  };
-  constexpr size_t kMost = 8;
-  for (const Lead& lead : kLeads) {
-    std::set<int> states = step({state}, lead.lo, lead.hi);
-    if (states.size() > kMost) return false;
-    states = step(states, lead.next_lo, lead.next_hi);
-    for (int i = 0; i < lead.more; ++i) {
-      if (states.size() > kMost) return false;
-      states = step(states, 0x80, 0xBF);
-    }
-    if (states != std::set<int>{state}) return false;
+  for (int i = 0; i < TokenBytes::kMaxPlainChars; ++i) {
+    const int next = BehindPlain(state);
+    if (next == Matcher::kDead) return false;
+    if (next == state) return true;
+    state = next;
   }
   return true;
+}
+
+int Guide::BehindPlain(int state) {
+  const auto [at, added] = behind_plain_.try_emplace(state, Matcher::kDead);
+  if (!added) return at->second;
+  const int next = matcher_.Next(state, ' ');
+  for (int byte = 0x21; byte < 0x7F; ++byte) {
+    if (TokenBytes::IsPlain(byte) &&
+        matcher_.Next(state, static_cast<uint8_t>(byte)) != next) {
+      return Matcher::kDead;
+    }
+  }
+  // Follows the bytes of the others all at once.
+  for (const auto& sequence : kPlainSequences) {
+    std::set<int> states = {state};
+    for (const ByteRange& range : sequence) {
+      std::set<int> to;
+      for (const int one : states) {
+        for (int byte = range.lo; byte <= range.hi; ++byte) {
+          to.insert(matcher_.Next(one, static_cast<uint8_t>(byte)));
+        }
+      }
+      // Automata that tell characters apart have more.
+      constexpr size_t kMost = 8;
+      if (to.size() > kMost) return Matcher::kDead;
+      states = std::move(to);
+      if (range.last) break;
+    }
+    if (states != std::set<int>{next}) return Matcher::kDead;
+  }
+  return at->second = next;
 }
 
 }  // namespace rbln

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -61,8 +62,10 @@ class Guide {
 
   const TokenMask& Mask(Cursor& cursor);
   void Compute(int state, bool first, TokenMask& mask);
-  // Whether every plain character leads from `state` back to it.
+  // Whether from `state` every plain token leads on.
   bool IsInText(int state);
+  // The one state to which every plain character leads; kDead: there is none.
+  int BehindPlain(int state);
   // Calls `step` until the matcher has had room for it.
   template <typename Step>
   void Run(const Step& step);
@@ -75,6 +78,7 @@ class Guide {
   // The most recently used first.
   std::list<CachedMask> masks_;
   std::map<std::pair<int, bool>, std::list<CachedMask>::iterator> mask_index_;
+  std::unordered_map<int, int> behind_plain_;
   std::vector<int> scratch_;
   int64_t cold_masks_ = 0;
 };

@@ -23,10 +23,11 @@ std::vector<std::string> AllBytes(const Tokenizer& tokenizer, int vocab_size,
 
 bool IsPlainText(const std::string& bytes) {
   if (bytes.empty() || !IsUtf8(bytes)) return false;
-  for (size_t at = 0; at < bytes.size();) {
+  int count = 0;
+  for (size_t at = 0; at < bytes.size(); ++count) {
     if (!TokenBytes::IsPlain(NextChar(bytes, &at))) return false;
   }
-  return true;
+  return count <= TokenBytes::kMaxPlainChars;
 }
 
 TokenTrie MakeTrie(const std::vector<std::string>& bytes,

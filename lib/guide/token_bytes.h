@@ -27,11 +27,13 @@ class TokenBytes {
     return first && !first_.empty() ? first_trie_ : rest_trie_;
   }
 
-  // Plain tokens are whole characters and none of those that mean something in
-  // a JSON string: most tokens are. Inside a string they can be allowed all at
-  // once, and only the others be looked at.
+  // Plain tokens are a few whole characters and none of those that mean
+  // something in a JSON string or to `.` in a pattern: most tokens are. Inside
+  // a string they can be allowed all at once, and only the others be looked at.
+  static constexpr int kMaxPlainChars = 16;
   static bool IsPlain(char32_t c) {
-    return c >= 0x20 && c != '"' && c != '\\' && c != 0x7F;
+    return c >= 0x20 && c != '"' && c != '\\' && c != 0x7F && c != 0x2028 &&
+           c != 0x2029;
   }
   const TokenMask& plain() const { return plain_; }
   const TokenTrie& not_plain_trie() const { return not_plain_trie_; }
