@@ -131,6 +131,14 @@ void Guide::Compute(int state, bool first, TokenMask& mask) {
   }
   mask.assign(tokens_.plain().size(), 0);
   tokens_.trie(first).Walk(state, next, scratch_, mask);
+  if (!first) return;
+  bool goes_on = false;
+  for (int byte = 0; byte < 256 && !goes_on; ++byte) {
+    goes_on =
+        matcher_.Next(state, static_cast<uint8_t>(byte)) != Matcher::kDead;
+  }
+  if (!goes_on) return;
+  for (const TokenId id : tokens_.dropped()) Allow(mask, id);
 }
 
 bool Guide::IsInText(int state) {

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,9 +39,11 @@ const Names kNumberKeywords = {"minimum", "maximum", "exclusiveMinimum",
                                "exclusiveMaximum"};
 const Names kWholeKeywords = {"$ref", "anyOf", "oneOf", "allOf"};
 const Names kValueKeywords = {"type", "enum", "const"};
-const Names kAnnotations = {
-    "title", "description", "default",  "examples",  "$schema",   "$comment",
-    "$defs", "definitions", "readOnly", "writeOnly", "deprecated"};
+// The last one is OpenAPI's, which pydantic writes beside oneOf.
+const Names kAnnotations = {"title",     "description", "default",
+                            "examples",  "$schema",     "$comment",
+                            "$defs",     "definitions", "readOnly",
+                            "writeOnly", "deprecated",  "discriminator"};
 
 bool Contains(const Names& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -516,7 +517,7 @@ class Compiler {
     for (size_t i = 0; i < properties.size(); ++i) {
       places[properties[i].name] = i;
     }
-    std::set<std::string> unnamed;
+    std::vector<std::string> unnamed;
     for (const OrderedJson& name : required) {
       if (!name.is_string()) {
         Fail("required must be a list of names, got {}", Show(required));
@@ -524,8 +525,9 @@ class Compiler {
       const auto& text = name.get_ref<const std::string&>();
       if (const auto at = places.find(text); at != places.end()) {
         properties[at->second].required = true;
-      } else {
-        unnamed.insert(text);
+      } else if (std::find(unnamed.begin(), unnamed.end(), text) ==
+                 unnamed.end()) {
+        unnamed.push_back(text);
       }
     }
     for (const std::string& name : unnamed) {

@@ -64,6 +64,9 @@ TokenBytes::TokenBytes(const Tokenizer& tokenizer, int vocab_size)
     first_.clear();
   } else {
     first_trie_ = MakeTrie(first_, nullptr);
+    for (TokenId id = 0; id < vocab_size; ++id) {
+      if (first_[id].empty() && !rest_[id].empty()) dropped_.push_back(id);
+    }
   }
 }
 

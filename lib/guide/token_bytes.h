@@ -27,6 +27,10 @@ class TokenBytes {
     return first && !first_.empty() ? first_trie_ : rest_trie_;
   }
 
+  // Tokens that are nothing at the start of a text but the space that is
+  // dropped; behind one of them, a space is one.
+  const std::vector<TokenId>& dropped() const { return dropped_; }
+
   // Plain tokens are a few whole characters and none of those that mean
   // something in a JSON string or to `.` in a pattern: most tokens are. Inside
   // a string they can be allowed all at once, and only the others be looked at.
@@ -46,6 +50,7 @@ class TokenBytes {
   TokenTrie first_trie_;
   TokenTrie not_plain_trie_;
   TokenMask plain_;
+  std::vector<TokenId> dropped_;
 };
 
 }  // namespace rbln

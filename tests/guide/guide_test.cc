@@ -86,7 +86,7 @@ Drawn Draw(Guide& guide, const TokenBytes& tokens, std::mt19937& random,
     TokenId id = allowed[random() % allowed.size()];
     if (i > 20) {
       for (const TokenId one : allowed) {
-        const char last = tokens.bytes(one, i == 0).back();
+        const char last = tokens.bytes(one, false).back();
         if ((last == '"' || last == '}' || last == ']') && random() % 3 == 0) {
           id = one;
           break;
@@ -142,7 +142,16 @@ TEST_CASE("a mask has exactly the tokens whose bytes lead on") {
             for (const char c : bytes) {
               to = slow.Next(to, static_cast<uint8_t>(c));
             }
-            const bool leads_on = !bytes.empty() && to != Matcher::kDead;
+            bool leads_on = !bytes.empty() && to != Matcher::kDead;
+            // A space that is dropped is no text, but its token may come where
+            // any text may.
+            if (first && known && bytes.empty() && !tokenizer.IsSpecial(id) &&
+                !tokenizer.Bytes(id, false).value_or("").empty()) {
+              for (int byte = 0; byte < 256; ++byte) {
+                leads_on |= slow.Next(state, static_cast<uint8_t>(byte)) !=
+                            Matcher::kDead;
+              }
+            }
             if (Allows(mask, id) != leads_on) {
               CAPTURE(id);
               CAPTURE(bytes);
