@@ -314,6 +314,10 @@ void Decoder::Stream::Settle(std::string* out) {
   }
 }
 
+void Decoder::Stream::DropIncomplete() {
+  for (State& state : states_) state.pending.clear();
+}
+
 void Decoder::Stream::Finish(std::string* out) {
   for (size_t i = 0; i < states_.size(); ++i) {
     State& state = states_[i];
@@ -364,6 +368,8 @@ std::string Detokenizer::Finish() {
   state_->stream.Finish(&text);
   return text;
 }
+
+void Detokenizer::DropIncomplete() { state_->stream.DropIncomplete(); }
 
 bool Detokenizer::at_start() const { return state_->stream.at_start(); }
 

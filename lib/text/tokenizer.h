@@ -92,6 +92,9 @@ class Detokenizer {
   std::string Push(TokenId id);
   // What is left when the sequence ends.
   std::string Finish();
+  // Forgets the bytes of a character that is not complete, which may be the
+  // prompt's: the next token begins a character.
+  void DropIncomplete();
   // Whether nothing stands before the next token, which is what Bytes calls
   // first.
   bool at_start() const;

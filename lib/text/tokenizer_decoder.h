@@ -35,6 +35,8 @@ class Decoder {
     void Settle(std::string* out);
     // Appends what is left when the text ends.
     void Finish(std::string* out);
+    // Forgets bytes that are no character yet.
+    void DropIncomplete();
     // Whether no token was pushed.
     bool at_start() const { return !any_; }
 
