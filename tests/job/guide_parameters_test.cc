@@ -16,7 +16,8 @@ SamplingParams Set(const std::string& fields) {
   SamplingParams params;
   const OrderedJson object = OrderedJson::parse(fields);
   for (const auto& [name, value] : object.items()) {
-    CHECK(SetGuideParameter(params, name, value));
+    const bool known = SetGuideParameter(params, name, value);
+    CHECK(known);
   }
   return params;
 }
