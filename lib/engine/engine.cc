@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "guide/guide_cache.h"
+
 namespace rbln {
 namespace {
 

@@ -34,11 +34,12 @@
 #include "engine/sampler.h"
 #include "engine/sampling_params.h"
 #include "engine/trace.h"
-#include "guide/guide_cache.h"
 #include "runtime/runtime.h"
 #include "text/tokenizer.h"
 
 namespace rbln {
+
+class GuideCache;
 
 struct EngineOptions {
   // The most sequences in work at once, and the most tokens of one, prompt

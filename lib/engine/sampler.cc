@@ -193,6 +193,7 @@ void Sampler::ApplyGuide(std::span<const float> logits,
   for (size_t begin = 0; begin < logits_.size(); begin += 64) {
     const size_t end = std::min(begin + 64, logits_.size());
     const uint64_t word = (*state.allowed)[begin / 64];
+    if (word == ~uint64_t{0}) continue;
     for (size_t i = begin; i < end; ++i) {
       if ((word >> (i - begin) & 1) == 0) logits_[i] = kMinusInfinity;
     }

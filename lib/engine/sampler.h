@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "engine/sampling_params.h"
-#include "guide/token_trie.h"
+#include "guide/token_mask.h"
 
 namespace rbln {
 

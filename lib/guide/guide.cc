@@ -86,6 +86,10 @@ void Guide::Run(const Step& step) {
       "allowed; use a schema whose branches differ early, or fewer of them");
 }
 
+void Guide::Trim() {
+  if (matcher_.work() > kEnoughWork / 2) Compact();
+}
+
 void Guide::Compact() {
   std::vector<int> states;
   for (const Cursor* cursor : cursors_) states.push_back(cursor->state_);

@@ -51,6 +51,8 @@ class Guide {
     int state_;
   };
 
+  // Gives up most of its memory, where it has much.
+  void Trim();
   // Masks that were computed, and not remembered from before. For tests.
   int64_t cold_masks() const { return cold_masks_; }
 

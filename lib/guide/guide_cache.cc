@@ -9,7 +9,7 @@ namespace rbln {
 namespace {
 
 // Guides that are kept though nobody uses them.
-constexpr int kMostIdle = 16;
+constexpr int kMostIdle = 8;
 
 }  // namespace
 
@@ -45,6 +45,7 @@ void GuideCache::Release(Guide* guide) {
     Entry& entry = at->second;
     if (entry.guide.get() == guide && --entry.users == 0) {
       entry.released = ++clock_;
+      guide->Trim();
     }
     if (entry.users > 0) continue;
     ++idle;

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "guide/emit.h"
+#include "guide/grammar.h"
 #include "guide/regex.h"
 #include "guide/schema.h"
 

@@ -4,9 +4,9 @@
 #include <memory>
 #include <string>
 
-#include "guide/grammar.h"
-
 namespace rbln {
+
+class Grammar;
 
 struct GuideSpec {
   enum class Kind {

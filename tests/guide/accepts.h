@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "guide/grammar.h"
 #include "guide/guide_spec.h"
 #include "guide/matcher.h"
 
