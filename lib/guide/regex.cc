@@ -195,16 +195,22 @@ class Builder {
     }
     std::sort(cuts.begin(), cuts.end());
     cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+    std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) {
+      return a.range.lo < b.range.lo;
+    });
     std::map<Set, int> targets;
+    std::vector<Edge> open;  // those that the piece may lie in
+    size_t next = 0;
     for (size_t i = 0; i + 1 < cuts.size(); ++i) {
       const CharRange piece = {cuts[i], cuts[i + 1] - 1};
-      Set moved;
-      Work(edges.size());
-      for (const Edge& edge : edges) {
-        if (edge.range.lo <= piece.lo && piece.hi <= edge.range.hi) {
-          moved.push_back(edge.to);
-        }
+      std::erase_if(open,
+                    [&](const Edge& edge) { return edge.range.hi < piece.lo; });
+      while (next < edges.size() && edges[next].range.lo <= piece.lo) {
+        open.push_back(edges[next++]);
       }
+      Work(open.size() + 1);
+      Set moved;
+      for (const Edge& edge : open) moved.push_back(edge.to);
       if (moved.empty()) continue;
       std::sort(moved.begin(), moved.end());
       moved.erase(std::unique(moved.begin(), moved.end()), moved.end());
