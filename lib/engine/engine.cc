@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "guide/guide_cache.h"
+
 namespace rbln {
 namespace {
 
@@ -55,6 +57,8 @@ struct Engine::Group {
   Request request;
   std::vector<std::vector<TokenId>> bad_words;
   std::vector<TokenId> stop_ids;  // all that end it, for min_tokens
+  Guide* guide = nullptr;         // acquired; null: none
+  std::vector<TokenId> end_ids;   // those that end a guided text
   Finished result;
   int unfinished = 0;
 };
@@ -88,6 +92,7 @@ struct Engine::Sequence {
   SequenceBlocks blocks;
   std::vector<std::string> store_names;  // of its first blocks
   OutputText text;
+  std::unique_ptr<Guide::Cursor> guide;  // from the first token on
   Completion completion;
   Clock::time_point last_event;
 };
@@ -108,7 +113,9 @@ Engine::Engine(Executor& executor, const Tokenizer& tokenizer,
       blocks_(executor.num_blocks(), executor.manifest().kvcache_block_size,
               options_.prefix_caching,
               [&executor](int from, int to) { executor.CopyBlock(from, to); }),
-      sampler_(executor.manifest().vocab_size) {
+      sampler_(executor.manifest().vocab_size),
+      guides_(std::make_unique<GuideCache>(tokenizer,
+                                           executor.manifest().vocab_size)) {
   const Manifest& manifest = executor.manifest();
   programs_ = manifest.decoder_batch_sizes;
   programs_.push_back(manifest.prefill_chunk_size);
@@ -189,6 +196,10 @@ void Engine::Check(Request& request) const {
   }
 
   BadWordTokens(request.params.bad_words, tokenizer_);
+  // Kept for a while, for when the request is added.
+  if (request.params.guide) {
+    guides_->Release(guides_->Acquire(*request.params.guide));
+  }
 }
 
 void Engine::Add(Request request) {
@@ -202,6 +213,16 @@ void Engine::Add(Request request) {
                          options_.eos_token_ids.end());
   std::erase_if(group->stop_ids,
                 [&](TokenId id) { return id < 0 || id >= vocab_size; });
+  if (request.params.guide) {
+    group->guide = guides_->Acquire(*request.params.guide);
+    group->end_ids = group->stop_ids;
+    if (request.params.ignore_eos) {
+      const std::vector<TokenId>& ids = request.params.stop_token_ids;
+      std::erase_if(group->end_ids, [&](TokenId id) {
+        return std::find(ids.begin(), ids.end(), id) == ids.end();
+      });
+    }
+  }
   group->result.id = request.id;
   group->result.prompt_tokens = size;
   group->result.completions.resize(request.params.n);
@@ -497,7 +518,33 @@ bool Engine::Advance(Sequence& sequence, std::span<const float> logits) {
   state.output = completion.tokens;
   state.stop_ids = sequence.group->stop_ids;
   state.bad_words = sequence.group->bad_words;
+  if (Guide* const guide = sequence.group->guide; guide != nullptr) {
+    if (sequence.guide == nullptr) {
+      sequence.guide = std::make_unique<Guide::Cursor>(
+          *guide, sequence.text.at_start());
+    }
+    try {
+      state.allowed = &sequence.guide->Allowed();
+    } catch (const Error& error) {
+      Fail(sequence, error.what());
+      return true;
+    }
+    state.may_end = sequence.guide->MayEnd();
+    state.end_ids = sequence.group->end_ids;
+  }
   const TokenId token = sampler_.Sample(logits, state);
+  if (token == kNoToken) {
+    if (state.may_end) {
+      // Nothing may follow, and no token says so.
+      completion.finish_reason = "stop";
+      sequence.text.Finish();
+    } else {
+      Fail(sequence,
+           "no token of the vocabulary that the other parameters allow goes on "
+           "as it must");
+    }
+    return true;
+  }
   if (params.logprobs) {
     completion.logprobs.push_back(Logprobs(logits, token, *params.logprobs));
   }
@@ -514,7 +561,7 @@ bool Engine::Advance(Sequence& sequence, std::span<const float> logits) {
   const int generated = static_cast<int>(completion.tokens.size());
   const std::vector<TokenId>& eos = options_.eos_token_ids;
   bool stopped = false;
-  if (generated >= params.min_tokens) {
+  if (generated >= params.min_tokens || sequence.guide != nullptr) {
     const bool is_eos = std::find(eos.begin(), eos.end(), token) != eos.end();
     const auto& ids = params.stop_token_ids;
     if (is_eos && !params.ignore_eos) {
@@ -523,6 +570,14 @@ bool Engine::Advance(Sequence& sequence, std::span<const float> logits) {
     } else if (std::find(ids.begin(), ids.end(), token) != ids.end()) {
       stopped = true;
       completion.stop_reason = token;
+    }
+  }
+  if (sequence.guide != nullptr && !stopped) {
+    try {
+      sequence.guide->Push(token);
+    } catch (const Error& error) {
+      Fail(sequence, error.what());
+      return true;
     }
   }
   // The token that stops a sequence is not part of its text, unless asked for.
@@ -540,6 +595,22 @@ bool Engine::Advance(Sequence& sequence, std::span<const float> logits) {
   return true;
 }
 
+void Engine::Fail(Sequence& sequence, const std::string& problem) {
+  Group& group = *sequence.group;
+  sequence.completion.finish_reason = "error";
+  sequence.text.Finish();
+  if (!group.result.error.empty()) return;
+  // The end of what there is so far: of characters, not within one.
+  constexpr size_t kShown = 60;
+  const std::string& text = sequence.text.text();
+  size_t begin = text.size() - std::min(text.size(), kShown);
+  while (begin < text.size() && (text[begin] & 0xC0) == 0x80) ++begin;
+  group.result.error =
+      fmt::format("{}: {} (after {} tokens, behind '{}')",
+                  group.request.params.guide->name, problem,
+                  sequence.completion.tokens.size(), text.substr(begin));
+}
+
 void Engine::Finish(Sequence* sequence, std::vector<Finished>& finished) {
   blocks_.Release(sequence->blocks);
   Group& group = *sequence->group;
@@ -550,6 +621,7 @@ void Engine::Finish(Sequence* sequence, std::vector<Finished>& finished) {
   std::erase_if(running_,
                 [&](const auto& other) { return other.get() == sequence; });
   if (--group.unfinished == 0) {
+    if (group.guide != nullptr) guides_->Release(group.guide);
     finished.push_back(std::move(group.result));
     groups_.erase(&group);
   }

@@ -39,6 +39,8 @@
 
 namespace rbln {
 
+class GuideCache;
+
 struct EngineOptions {
   // The most sequences in work at once, and the most tokens of one, prompt
   // included; 0: what was compiled for. More is an error.
@@ -92,6 +94,8 @@ struct Finished {
   std::vector<Completion> completions;  // n of them
   // For the prompt's tokens from the second on, where asked for.
   std::vector<PositionLogprobs> prompt_logprobs;
+  // Why there is no answer; empty: there is. Only guides can come to this.
+  std::string error;
 };
 
 struct ProgramStats {
@@ -131,7 +135,8 @@ class Engine {
   ~Engine();
 
   // Brings the request to normal form. Throws Error(kUsage) when it can never
-  // run: a bad parameter, no prompt, or one that is too long.
+  // run: a bad parameter, no prompt, or one that is too long, or a guide that
+  // cannot be followed.
   void Check(Request& request) const;
   // Takes a request, having checked it.
   void Add(Request request);
@@ -175,6 +180,8 @@ class Engine {
   void Run(const std::vector<Scheduled>& plan, std::vector<Finished>& finished);
   // Takes the next token of a sequence from its logits. True at its end.
   bool Advance(Sequence& sequence, std::span<const float> logits);
+  // Ends a sequence that cannot go on as its guide wants.
+  void Fail(Sequence& sequence, const std::string& problem);
   void Finish(Sequence* sequence, std::vector<Finished>& finished);
 
   Executor& executor_;
@@ -185,6 +192,8 @@ class Engine {
   const int window_;  // no layer looks back further; 0: one does
   BlockManager blocks_;
   Sampler sampler_;
+  // What it works out is nobody's state.
+  std::unique_ptr<GuideCache> guides_;
   std::unique_ptr<PrefixStore> store_;
   std::unique_ptr<Trace> trace_;
   int64_t arrivals_ = 0;

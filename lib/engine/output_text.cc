@@ -7,7 +7,10 @@ namespace rbln {
 OutputText::OutputText(const Tokenizer& tokenizer, const SamplingParams& params,
                        const std::vector<TokenId>& prompt)
     : detokenizer_(tokenizer, prompt, params.skip_special_tokens),
-      params_(params) {}
+      params_(params) {
+  // A guide knows nothing of what a prompt left unfinished.
+  if (params.guide) detokenizer_.DropIncomplete();
+}
 
 std::optional<std::string> OutputText::Push(TokenId id) {
   const size_t before = text_.size();

@@ -26,6 +26,8 @@ class OutputText {
   // a sequence that no stop string has ended.
   void Finish();
   const std::string& text() const { return text_; }
+  // Whether nothing stands before the next token, as Tokenizer::Bytes has it.
+  bool at_start() const { return detokenizer_.at_start(); }
 
  private:
   Detokenizer detokenizer_;

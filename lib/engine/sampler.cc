@@ -150,6 +150,9 @@ Sampler::Sampler(int vocab_size)
 TokenId Sampler::Sample(std::span<const float> logits,
                         const SamplingState& state) {
   const std::span<const float> processed = Process(logits, state);
+  if (state.allowed != nullptr && Max(processed) == kMinusInfinity) {
+    return kNoToken;
+  }
   return state.params->greedy() ? ArgMax(processed) : Draw(processed, state);
 }
 
@@ -162,7 +165,7 @@ std::span<const float> Sampler::Process(std::span<const float> logits,
   const bool too_short =
       static_cast<int>(state.output.size()) < params.min_tokens;
   if (!penalties && !too_short && params.logit_bias.empty() &&
-      state.bad_words.empty()) {
+      state.bad_words.empty() && state.allowed == nullptr) {
     return logits;
   }
   std::copy(logits.begin(), logits.end(), logits_.begin());
@@ -178,7 +181,30 @@ std::span<const float> Sampler::Process(std::span<const float> logits,
   }
   for (const auto& [id, bias] : params.logit_bias) logits_[id] += bias;
   if (penalties) ApplyPenalties(state);
+  if (state.allowed != nullptr) ApplyGuide(logits, state);
   return logits_;
+}
+
+void Sampler::ApplyGuide(std::span<const float> logits,
+                         const SamplingState& state) {
+  // A token that ends the text counts as that only, whatever its bytes are.
+  end_logits_.clear();
+  for (const TokenId id : state.end_ids) end_logits_.push_back(logits_[id]);
+  for (size_t begin = 0; begin < logits_.size(); begin += 64) {
+    const size_t end = std::min(begin + 64, logits_.size());
+    const uint64_t word = (*state.allowed)[begin / 64];
+    if (word == ~uint64_t{0}) continue;
+    for (size_t i = begin; i < end; ++i) {
+      if ((word >> (i - begin) & 1) == 0) logits_[i] = kMinusInfinity;
+    }
+  }
+  for (const TokenId id : state.end_ids) logits_[id] = kMinusInfinity;
+  if (!state.may_end) return;
+  for (size_t i = 0; i < state.end_ids.size(); ++i) {
+    logits_[state.end_ids[i]] = end_logits_[i];
+  }
+  if (Max(logits_) != kMinusInfinity) return;
+  for (const TokenId id : state.end_ids) logits_[id] = logits[id];
 }
 
 void Sampler::ApplyPenalties(const SamplingState& state) {

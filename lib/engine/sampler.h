@@ -1,11 +1,11 @@
 // The choice of the next token from a row of logits.
 //
 // What is done to the logits, and in which order, is what vLLM does: bad words,
-// min_tokens, logit_bias, penalties, temperature, min_p, top_k, top_p. The
-// random number of a choice depends only on (seed, index of the sequence in its
-// request, number of tokens generated before), and all sums run in a fixed
-// order: so a choice does not depend on what else is in the batch, and a rerun
-// gives the same tokens.
+// min_tokens, logit_bias, penalties, what a guide allows, temperature, min_p,
+// top_k, top_p. The random number of a choice depends only on (seed, index of
+// the sequence in its request, number of tokens generated before), and all sums
+// run in a fixed order: so a choice does not depend on what else is in the
+// batch, and a rerun gives the same tokens.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/sampling_params.h"
+#include "guide/token_mask.h"
 
 namespace rbln {
 
@@ -54,7 +55,15 @@ struct SamplingState {
   // min_tokens.
   std::span<const TokenId> stop_ids;
   std::span<const std::vector<TokenId>> bad_words;
+  // Where a guide says what may come: the tokens that go on with the text
+  // (null: no guide), those that end it, and whether it may end here.
+  const TokenMask* allowed = nullptr;
+  std::span<const TokenId> end_ids;
+  bool may_end = false;
 };
+
+// What Sample gives where a guide leaves nothing to choose.
+inline constexpr TokenId kNoToken = -1;
 
 // Holds scratch memory only. Not thread safe.
 class Sampler {
@@ -62,13 +71,15 @@ class Sampler {
   explicit Sampler(int vocab_size);
 
   // `logits` holds vocab_size values; where there is a choice to make that
-  // needs changed logits, they are changed in a copy.
+  // needs changed logits, they are changed in a copy. Where a guide allows only
+  // the end, it comes whatever min_tokens says.
   TokenId Sample(std::span<const float> logits, const SamplingState& state);
 
  private:
   std::span<const float> Process(std::span<const float> logits,
                                  const SamplingState& state);
   void ApplyPenalties(const SamplingState& state);
+  void ApplyGuide(std::span<const float> logits, const SamplingState& state);
   TokenId Draw(std::span<const float> logits, const SamplingState& state);
   // Zeroes the weights outside the smallest set whose sum reaches top_p of
   // `total`. Returns the sum of what is left.
@@ -77,6 +88,7 @@ class Sampler {
   std::vector<float> logits_;
   std::vector<float> weights_;
   std::vector<float> selection_;
+  std::vector<float> end_logits_;
   std::vector<int> candidates_;
   // Per token: how often it was generated, and whether it was seen at all. All
   // zero between calls.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "guide/guide_spec.h"
 #include "text/tokenizer.h"
 
 namespace rbln {
@@ -35,6 +36,8 @@ struct SamplingParams {
   std::optional<int> logprobs;         // -1: the whole vocabulary
   std::optional<int> prompt_logprobs;  // -1: the whole vocabulary
   std::vector<std::string> bad_words;
+  // What the whole text must match; nullopt: anything.
+  std::optional<GuideSpec> guide;
 
   bool greedy() const { return temperature < 1e-5; }
 };

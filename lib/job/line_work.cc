@@ -62,6 +62,11 @@ void LineWork::Take(Finished finished) {
   Work& work = at->second;
   work.results[place] = std::move(finished);
   if (--work.missing > 0) return;
+  for (const Finished& result : work.results) {
+    if (result.error.empty() || work.line.error) continue;
+    work.line.error =
+        fmt::format("line {}: {}", work.line.number, result.error);
+  }
   Write(work.line, work.results);
   work_.erase(at);
 }

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/hash.h"
+#include "job/guide_parameters.h"
 
 namespace rbln {
 namespace {
@@ -215,6 +216,7 @@ void ReadPlain(const OrderedJson& object, const LineContext& context,
       continue;
     }
     try {
+      if (SetGuideParameter(line.params.sampling, name, value)) continue;
       if (SetParameter(line.params, name, Json(value))) continue;
     } catch (const Error& error) {
       // Remembered until the fields that go back have been seen.
@@ -278,12 +280,7 @@ bool ReadBodyField(const std::string& name, const OrderedJson& value, bool chat,
     // Checked against n when all fields are read.
     return !chat;
   }
-  if (name == "response_format") {
-    if (!value.is_object() || value.value("type", OrderedJson()) != "text") {
-      Refuse(name, value);
-    }
-    return true;
-  }
+  if (SetGuideParameter(line.params.sampling, name, value)) return true;
   if (chat) {
     if (IsOneOf(name, {"messages", "tools", "documents", "chat_template_kwargs",
                        "add_generation_prompt", "logprobs", "top_logprobs"})) {

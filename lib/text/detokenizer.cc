@@ -116,6 +116,74 @@ void Decoder::Add(const JsonFields& fields) {
   stages_.push_back(std::move(stage));
 }
 
+std::string Decoder::Bytes(std::string_view token, bool first) const {
+  std::string bytes(token);
+  bool is_byte = false;
+  for (const Stage& stage : stages_) {
+    std::string text;
+    const bool mapped =
+        stage.kind != Stage::kFuse && stage.kind != Stage::kJoin &&
+        !(stage.kind == Stage::kStrip && stage.fused);
+    // A run of bytes is only text once it has ended.
+    if (is_byte && mapped) {
+      throw UsageError(
+          "the tokenizer's decoder has a stage behind ByteFallback that is not "
+          "Fuse, or Strip behind it; its tokens have no bytes of their own");
+    }
+    switch (stage.kind) {
+      case Stage::kJoin:
+        if (!first) bytes.insert(0, " ");
+        break;
+      case Stage::kFuse:
+        break;
+      case Stage::kByteLevel:
+        for (size_t at = 0; at < bytes.size();) {
+          const int byte = ByteLevelByte(NextChar(bytes, &at));
+          if (byte < 0) {
+            text = bytes;
+            break;
+          }
+          text.push_back(static_cast<char>(byte));
+        }
+        bytes = std::move(text);
+        break;
+      case Stage::kMetaspace:
+        stage.pattern.AppendReplaced(
+            bytes, first && stage.strip_first ? "" : " ", &text);
+        bytes = std::move(text);
+        break;
+      case Stage::kReplace:
+        stage.pattern.AppendReplaced(bytes, stage.content, &text);
+        bytes = std::move(text);
+        break;
+      case Stage::kByteFallback:
+        if (const int byte = FallbackByte(bytes); byte >= 0) {
+          bytes.assign(1, static_cast<char>(byte));
+          is_byte = true;
+        }
+        break;
+      case Stage::kStrip:
+        if (stage.fused && (stage.start > 1 || stage.stop > 0)) {
+          throw UsageError(
+              "the tokenizer's decoder strips more than one character from the "
+              "start of a text, or some from its end; its tokens have no bytes "
+              "of their own");
+        }
+        for (size_t i = 0; i < stage.start && (first || !stage.fused) &&
+                           bytes.starts_with(stage.content);
+             ++i) {
+          bytes.erase(0, stage.content.size());
+        }
+        for (size_t i = 0; i < stage.stop && bytes.ends_with(stage.content);
+             ++i) {
+          bytes.resize(bytes.size() - stage.content.size());
+        }
+        break;
+    }
+  }
+  return bytes;
+}
+
 Decoder::Stream::Stream(const Decoder& decoder)
     : decoder_(&decoder), states_(decoder.stages_.size()) {
   for (size_t i = 0; i < states_.size(); ++i) {
@@ -124,6 +192,7 @@ Decoder::Stream::Stream(const Decoder& decoder)
 }
 
 void Decoder::Stream::Push(std::string_view token, std::string* out) {
+  any_ = true;
   PushTo(0, token, out);
 }
 
@@ -245,6 +314,10 @@ void Decoder::Stream::Settle(std::string* out) {
   }
 }
 
+void Decoder::Stream::DropIncomplete() {
+  for (State& state : states_) state.pending.clear();
+}
+
 void Decoder::Stream::Finish(std::string* out) {
   for (size_t i = 0; i < states_.size(); ++i) {
     State& state = states_[i];
@@ -294,6 +367,16 @@ std::string Detokenizer::Finish() {
   std::string text;
   state_->stream.Finish(&text);
   return text;
+}
+
+void Detokenizer::DropIncomplete() { state_->stream.DropIncomplete(); }
+
+bool Detokenizer::at_start() const { return state_->stream.at_start(); }
+
+std::optional<std::string> Tokenizer::Bytes(TokenId id, bool first) const {
+  const auto token = impl_->DecoderInput(id, /*skip_special=*/false);
+  if (!token) return std::nullopt;
+  return impl_->decoder->Bytes(*token, first);
 }
 
 std::string Tokenizer::Decode(const std::vector<TokenId>& ids,

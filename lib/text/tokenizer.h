@@ -53,6 +53,12 @@ class Tokenizer {
   // empty for an id that has none.
   std::string_view Content(TokenId id) const;
   bool IsSpecial(TokenId id) const;
+  // The bytes that a token adds to a text, which need not be whole characters:
+  // what a Detokenizer gives is these put together, with bytes that are not
+  // UTF-8 mended. `first`: as the first token of a text, where some decoders
+  // drop a space. nullopt for ids that have no token. Throws Error(kUsage) for
+  // a decoder that cannot be described so.
+  std::optional<std::string> Bytes(TokenId id, bool first) const;
 
   // From tokenizer_config.json; nullopt where it says nothing.
   std::optional<TokenId> bos() const;
@@ -86,6 +92,12 @@ class Detokenizer {
   std::string Push(TokenId id);
   // What is left when the sequence ends.
   std::string Finish();
+  // Forgets the bytes of a character that is not complete, which may be the
+  // prompt's: the next token begins a character.
+  void DropIncomplete();
+  // Whether nothing stands before the next token, which is what Bytes calls
+  // first.
+  bool at_start() const;
 
  private:
   struct State;

@@ -20,6 +20,10 @@ class Decoder {
   // followed token by token.
   Decoder(const Json* value, const FileContext& file);
 
+  // The bytes that a token adds, be it the first of a text or not. Throws
+  // Error(kUsage) where they depend on more than that.
+  std::string Bytes(std::string_view token, bool first) const;
+
   // One growing text. Cost per token does not grow with the length.
   class Stream {
    public:
@@ -31,6 +35,10 @@ class Decoder {
     void Settle(std::string* out);
     // Appends what is left when the text ends.
     void Finish(std::string* out);
+    // Forgets bytes that are no character yet.
+    void DropIncomplete();
+    // Whether no token was pushed.
+    bool at_start() const { return !any_; }
 
    private:
     struct State {
@@ -46,6 +54,7 @@ class Decoder {
 
     const Decoder* decoder_;
     std::vector<State> states_;
+    bool any_ = false;
   };
 
  private:

@@ -240,6 +240,72 @@ TEST_CASE("OpenAI completions of several prompts, several answers each") {
   CHECK(body["choices"][0]["text"] != body["choices"][2]["text"]);
 }
 
+TEST_CASE("structured answers, in every form of a line") {
+  const std::string schema =
+      R"({"type": "object", "properties": {"city": {"enum": ["Paris", "Rome"]},
+          "size": {"type": "integer", "minimum": 1, "maximum": 9}},
+          "required": ["city", "size"]})";
+  std::string line = schema;
+  std::erase(line, '\n');
+  const std::string chat =
+      R"({"custom_id": "a", "method": "POST", "url": "/v1/chat/completions",
+          "body": {"messages": [{"role": "user", "content": "Hi"}], )";
+  std::string input;
+  for (const std::string& one : std::vector<std::string>
+       {chat + R"("response_format": {"type": "json_schema", "json_schema":
+                  {"name": "c", "schema": )" + line + "}}}}",
+        R"({"prompt": "a", "guided_json": )" + line + "}",
+        R"({"prompt": "a", "structured_outputs": {"choice": ["x", "yz"]},
+            "temperature": 1, "n": 4})",
+        R"({"prompt": "a", "guided_regex": "[0-9]{3}", "label": 1})",
+        R"({"prompt": "a", "guided_regex": "(", "label": 1})",
+        chat + R"("response_format": {"type": "json_schema", "json_schema":
+                  {"name": "c", "schema": {"not": {}}}}}})",
+        R"({"prompt": "a", "guided_grammar": "x"})",
+        R"({"prompt": "a", "guided_choice": ["dog"],
+            "bad_words": ["d", "do", "dog"]})",
+        chat + R"("response_format": {"type": "text"}, "max_tokens": 3}})"}) {
+    std::string text = one;
+    std::erase(text, '\n');
+    input += text + "\n";
+  }
+  const Outcome outcome = RunJob(input);
+  REQUIRE(outcome.lines.size() == 9);
+  CHECK(outcome.result.errors == 4);
+  for (const std::string& text :
+       {outcome.lines[0]["response"]["body"]["choices"][0]["message"]["content"]
+            .get<std::string>(),
+        outcome.lines[1]["text"].get<std::string>()}) {
+    CAPTURE(text);
+    const Json answer = Json::parse(text);
+    CHECK((answer["city"] == "Paris" || answer["city"] == "Rome"));
+    CHECK(answer["size"].get<int>() >= 1);
+    CHECK(answer["size"].get<int>() <= 9);
+  }
+  for (const OrderedJson& choice : outcome.lines[2]["choices"]) {
+    CHECK((choice["text"] == "x" || choice["text"] == "yz"));
+    CHECK(choice["finish_reason"] == "stop");
+  }
+  CHECK(outcome.lines[3]["text"].get<std::string>().size() == 3);
+  CHECK_FALSE(outcome.lines[3].contains("guided_regex"));
+  CHECK(outcome.lines[4].dump() ==
+        R"({"index":4,"error":"line 5: guided_regex: a ( without its ), at )"
+        R"(character 2 of the pattern","label":1})");
+  CHECK(outcome.lines[5]["error"]["error"]["message"] ==
+        "line 6: response_format: #: the keyword \"not\" is not supported");
+  CHECK(outcome.lines[6]["error"] ==
+        "line 7: guided_grammar is not supported; guided_json, guided_regex "
+        "and guided_choice are");
+  CHECK(outcome.lines[7]["error"] ==
+        "line 8: guided_choice: no token of the vocabulary that the other "
+        "parameters allow goes on as it must (after 0 tokens, behind '')");
+  CHECK(outcome.lines[8]["error"].is_null());
+  // The same bytes, whatever is decoded together.
+  JobSetup other;
+  other.decoders = {8, 3};
+  CHECK(RunJob(input, other).text == outcome.text);
+}
+
 TEST_CASE("a signal ends the job after a step, and leaves no output file") {
   JobSetup setup;
   int asked = 0;

@@ -191,9 +191,6 @@ TEST_CASE_FIXTURE(Fixture, "OpenAI chat bodies") {
   for (const Case& one : {
            Case{R"("stream": true)",
                 "line 7: stream is not supported with the value true"},
-           Case{R"("response_format": {"type": "json_object"})",
-                "line 7: response_format is not supported with the value "
-                "{\"type\":\"json_object\"}"},
            Case{R"("tool_choice": "required")",
                 "line 7: tool_choice is not supported with the value "
                 "\"required\""},

@@ -568,6 +568,61 @@ TEST_CASE("answers are the same bits for every block size, hit or miss, window "
   }
 }
 
+TEST_CASE("a model of random weights answers as a schema wants") {
+  const TempDir temp;
+  const Checkpoint checkpoint =
+      Checkpoint::Open(std::string(RBLN_EXAMPLES) + "/tiny-chat", true);
+  Compile(checkpoint,
+          Options(checkpoint.model(), temp / "model", WeightFormat::kInt8),
+          {});
+  const auto tokenizer = Tokenizer::Load(
+      std::string(RBLN_EXAMPLES) + "/tiny-chat", ErrorKind::kModel);
+  const std::string schema =
+      R"({"$defs": {"part": {"type": "object", "properties": {
+            "name": {"type": "string", "maxLength": 20},
+            "count": {"type": "integer", "minimum": 1, "maximum": 99},
+            "parts": {"type": "array", "items": {"$ref": "#/$defs/part"},
+                      "maxItems": 2}},
+            "required": ["name", "count"]}}, "$ref": "#/$defs/part"})";
+  std::vector<std::string> alone;
+  for (const int together : {1, 8}) {
+    const std::unique_ptr<Executor> executor = LoadModel(temp / "model", {});
+    EngineOptions options;
+    options.max_num_seqs = together;
+    options.eos_token_ids = {*tokenizer->eos()};
+    Engine engine(*executor, *tokenizer, options);
+    for (int i = 0; i < 12; ++i) {
+      Request request;
+      request.id = i;
+      request.seed = i;
+      request.prompt = tokenizer->Encode("part " + std::to_string(i), true);
+      request.params.temperature = i % 3;
+      request.params.max_tokens = 200;
+      request.params.guide = {GuideSpec::Kind::kSchema, schema, "guided_json"};
+      engine.Add(request);
+    }
+    std::vector<Finished> finished;
+    while (engine.Step(finished)) {
+    }
+    std::vector<std::string> texts(finished.size());
+    int complete = 0;
+    for (const Finished& one : finished) {
+      CHECK(one.error == "");
+      const Completion& completion = one.completions.at(0);
+      texts[one.id] = completion.text;
+      if (completion.finish_reason != "stop") continue;
+      ++complete;
+      const Json answer = Json::parse(completion.text);
+      CHECK(answer["name"].is_string());
+      CHECK(answer["count"].get<int>() >= 1);
+      CHECK(answer["count"].get<int>() <= 99);
+    }
+    CHECK(complete > 0);
+    if (together == 1) alone = texts;
+    CHECK(texts == alone);
+  }
+}
+
 TEST_CASE("the same inputs give the same bytes, and a second compile redoes "
           "only what changed") {
   const TempDir temp;
