@@ -49,12 +49,14 @@ RBLN_INLINE void NormAndRotate(float* head, int head_dim, const float* norm,
 // The elements of the KV cache, a group of 16 positions at a time.
 struct KvF32 {
   static constexpr bool kWholeNumbers = false;
+  static constexpr int kTilesAhead = 1;  // that are fetched
   RBLN_INLINE V LoadKv(const std::byte* p, int64_t element) {
     return Load(reinterpret_cast<const float*>(p) + element);
   }
 };
 struct KvBf16 {
   static constexpr bool kWholeNumbers = false;
+  static constexpr int kTilesAhead = 2;
   RBLN_INLINE V LoadKv(const std::byte* p, int64_t element) {
     return LoadBf16(reinterpret_cast<const uint16_t*>(p) + element);
   }
@@ -296,6 +298,7 @@ void AttendTile(const AttentionArgs& args, const AttentionState& state,
 // The same, in whole numbers.
 struct KvInt8 {
   static constexpr bool kWholeNumbers = true;
+  static constexpr int kTilesAhead = 1;
 };
 template <int kQueries>
 void AttendInt8Tile(const AttentionArgs& args, const AttentionState& state,
@@ -464,8 +467,9 @@ void AttendPartition(const AttentionArgs& args, const AttentionState& state,
     const std::byte* groups[kTileGroups];
     groups_of(tile, groups);
     const NextTile* ahead = nullptr;
-    if (tile + kKeyTile < partition_end) {
-      groups_of(tile + kKeyTile, next.groups);
+    const int fetched = tile + Kv::kTilesAhead * kKeyTile;
+    if (fetched < partition_end) {
+      groups_of(fetched, next.groups);
       ahead = &next;
     }
     for (int query = 0; query < queries; query += kQueryBlock) {
