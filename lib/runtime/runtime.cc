@@ -52,6 +52,10 @@ void CheckFile(const std::string& directory, const std::string& name,
   }
 }
 
+// Raised when the bytes of a KV cache block mean something else: blocks may be
+// kept on disk.
+constexpr int kKvLayoutVersion = 2;
+
 // What one rank has.
 struct RankFiles {
   int rank = 0;
@@ -392,7 +396,8 @@ class ExecutorImpl : public Executor {
     };
     // Tiles and numbers of rows are left out: they change no bit.
     return fmt::format(
-        "{} {} {} {} {} {} {} {} {} {}", manifest_.tool_version, isa_,
+        "{} {} {} {} {} {} {} {} {} {} {}", kKvLayoutVersion,
+        manifest_.tool_version, isa_,
         checksum(WeightsFileName(0, 1).c_str()), checksum("config.json"),
         manifest_.weights, manifest_.activations, manifest_.kv_caches,
         manifest_.max_seq_len, manifest_.kvcache_block_size,
