@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "artifact/manifest.h"
 #include "artifact/sharding.h"
 #include "base/file.h"
@@ -63,6 +65,7 @@ class Checker {
       Require(dimension >= 1 && dimension <= kMaxDimension,
               "a size of {} is out of range", dimension);
     }
+    CheckText(program_.isa);
     Require(program_.num_heads % program_.num_kv_heads == 0,
             "{} heads do not divide into {} KV heads", program_.num_heads,
             program_.num_kv_heads);
@@ -109,7 +112,15 @@ class Checker {
             static_cast<int>(value));
   }
 
+  // Names are printed, and written as JSON.
+  void CheckText(const std::string& text) const {
+    Require(std::all_of(text.begin(), text.end(),
+                        [](char c) { return c >= ' ' && c <= '~'; }),
+            "a name is not printable ASCII");
+  }
+
   void CheckValue(const ValueT& value) const {
+    CheckText(value.name);
     CheckEnum(value.format, "format");
     Require(value.format != Format::Int4, "value '{}' is int4", value.name);
     CheckEnum(value.row_kind, "row kind");
@@ -127,6 +138,7 @@ class Checker {
   }
 
   void CheckWeight(const WeightT& weight) const {
+    CheckText(weight.name);
     CheckEnum(weight.format, "format");
     Require(weight.outputs >= 1 && weight.outputs <= kMaxDimension &&
                 weight.inputs >= 0 && weight.inputs <= kMaxDimension,
@@ -171,6 +183,9 @@ class Checker {
   }
 
   void CheckOp(const OpT& op) const {
+    CheckText(op.name);
+    CheckText(op.kernel);
+    for (const auto& tile : op.measured) CheckText(tile->kernel);
     CheckEnum(op.kind, "operation");
     CheckEnum(op.epilogue, "epilogue");
     // Also those that the operation has no use for.

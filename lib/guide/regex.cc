@@ -13,7 +13,7 @@ namespace {
 // Bounds on memory and time. An automaton that is larger is nearly always a
 // mistake, such as counted repetitions of counted repetitions.
 constexpr size_t kMaxNfaStates = 50000;
-constexpr int64_t kMaxWork = 10'000'000;  // states visited
+constexpr int64_t kMaxWork = 3'000'000;  // states visited
 
 // A nondeterministic automaton, built from the end to the start.
 class Nfa {

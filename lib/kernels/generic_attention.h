@@ -7,7 +7,7 @@
 namespace rbln {
 namespace {
 
-// Where 16 positions of one slice lie.
+// Where the group of 16 positions lies that holds `position`.
 RBLN_INLINE int64_t GroupOffset(const KvLayout& kv, const int32_t* blocks,
                                 int layer, int kv_head, int position) {
   const int block = position / kv.block_size;
@@ -18,6 +18,38 @@ RBLN_INLINE int64_t GroupOffset(const KvLayout& kv, const int32_t* blocks,
              static_cast<int64_t>(kv.slice_bytes) +
          group * static_cast<int64_t>(kv.group_bytes);
 }
+// The groups from `position` on, one after another, which takes no divisions.
+class GroupCursor {
+ public:
+  RBLN_INLINE_MEMBER GroupCursor(const KvLayout& kv, const std::byte* cache,
+                                 const int32_t* blocks, int layer, int kv_head,
+                                 int position)
+      : base_(cache + (static_cast<int64_t>(layer) * kv.num_kv_heads +
+                       kv_head) * static_cast<int64_t>(kv.slice_bytes)),
+        block_(blocks + position / kv.block_size),
+        block_bytes_(static_cast<int64_t>(kv.block_bytes)),
+        group_bytes_(static_cast<int64_t>(kv.group_bytes)),
+        groups_((kv.block_size + 15) / 16),
+        group_(position % kv.block_size / 16) {}
+
+  RBLN_INLINE_MEMBER const std::byte* Next() {
+    const std::byte* const at =
+        base_ + *block_ * block_bytes_ + group_ * group_bytes_;
+    if (++group_ == groups_) {
+      group_ = 0;
+      ++block_;
+    }
+    return at;
+  }
+
+ private:
+  const std::byte* base_;
+  const int32_t* block_;
+  int64_t block_bytes_;
+  int64_t group_bytes_;
+  int groups_;  // of a block
+  int group_;
+};
 RBLN_INLINE int PaddedHead(const KvLayout& kv) {
   return (kv.head_dim + 15) / 16 * 16;
 }
@@ -89,9 +121,9 @@ void RopeKv(const RopeKvArgs& args, int begin, int end) {
       const Int8Group layout{dim, padded};
       float* scales = reinterpret_cast<float*>(at + layout.Scales());
       scales[lane] = QuantizeHead(
-          k_head, dim, at, [&](int d) { return layout.KeyAt(lane, d); });
+          k_head, dim, 128, at, [&](int d) { return layout.KeyAt(lane, d); });
       scales[16 + lane] = QuantizeHead(
-          v_head, dim, at, [&](int d) { return layout.ValueAt(lane, d); });
+          v_head, dim, 0, at, [&](int d) { return layout.ValueAt(lane, d); });
     } else {
       uint16_t* k_out = reinterpret_cast<uint16_t*>(at) + lane;
       uint16_t* v_out =
@@ -121,8 +153,16 @@ struct Running {
   RBLN_INLINE_MEMBER float TotalSum() const { return Sum(Load(lanes)); }
 };
 
+// One row's query of one head, and the keys of a partition that it attends to.
+struct Query {
+  const float* q;
+  int start;
+  int end;
+};
+
 // Scratch of one call, all for `queries` queries.
 struct AttentionState {
+  Query* queries;
   float* partial;    // (queries, padded head): of this partition
   float* total;      // (queries, padded head): of the partitions before
   float* scores;     // (queries, kKeyTile)
@@ -135,19 +175,32 @@ struct AttentionState {
 // blocks may lie anywhere. Null where there is none.
 struct NextTile {
   const std::byte* groups[kTileGroups];
-  uint64_t step;  // bytes of a group for each turn of the loop that scores
+  int64_t step;  // bytes of a group for each turn of the loop that scores
+  int64_t rest;  // and where what is left after them begins, and ends
+  int64_t end;
 
-  RBLN_INLINE_MEMBER void Fetch(int first, int count, int turn) const {
-    const uint64_t to = (turn + 1) * step / 64 * 64;
-    for (uint64_t line = turn * step / 64 * 64; line < to; line += 64) {
+  RBLN_INLINE_MEMBER NextTile(int64_t group_bytes, int turns)
+      : step((group_bytes + 63) / 64 / turns * 64),
+        rest(step * turns),
+        end(group_bytes) {}
+  RBLN_INLINE_MEMBER void FetchLines(int first, int count, int64_t from,
+                                     int64_t to) const {
+    for (int64_t line = from; line < to; line += 64) {
       for (int g = first; g < first + count; ++g) Prefetch(groups[g] + line);
     }
+  }
+  RBLN_INLINE_MEMBER void Fetch(int first, int count, int turn) const {
+    FetchLines(first, count, turn * step, (turn + 1) * step);
+  }
+  RBLN_INLINE_MEMBER void FetchRest() const {
+    FetchLines(0, kTileGroups, rest, end);
   }
 };
 
 // scores[query][key] = q . k * scale, for one tile of keys.
 template <typename Kv, int kQueries>
-RBLN_INLINE void ScoreTile(const float* const* q, const std::byte* const* groups,
+RBLN_INLINE void ScoreTile(const Query* queries,
+                           const std::byte* const* groups,
                            const NextTile* next, int dim, float scale,
                            float* scores) {
   V acc[kQueries][kTileGroups];
@@ -163,7 +216,7 @@ RBLN_INLINE void ScoreTile(const float* const* q, const std::byte* const* groups
       k[g.value] = Kv::LoadKv(groups[g.value], d * 16);
     });
     Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
-      const V x = Broadcast(q[i.value][d]);
+      const V x = Broadcast(queries[i.value].q[d]);
       Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
         acc[i.value][g.value] = Fma(x, k[g.value], acc[i.value][g.value]);
       });
@@ -178,62 +231,105 @@ RBLN_INLINE void ScoreTile(const float* const* q, const std::byte* const* groups
   });
 }
 
-// Turns one query's scores into weights over keys [begin, end) of the tile, and
-// moves its running softmax on. What is stored of the weights of group g is
-// scale(weights, g). Returns the factor for what was summed before, and in
-// `most` about the largest weight.
-template <typename Scale>
-RBLN_INLINE float SoftmaxTile(float* scores, int begin, int end,
-                              Running* running, float* most, Scale&& scale) {
-  const V nothing = Broadcast(kMinusInfinity);
-  V score[kTileGroups];
-  Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
-    score[g.value] = Load(scores + g.value * 16);
-  });
-  if (begin > 0 || end < kKeyTile) {
-    Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
-      score[g.value] = KeepLanes(score[g.value], begin - g.value * 16,
-                                 end - g.value * 16, nothing);
-    });
-  }
-  const float highest = Largest(
-      Max(Max(score[0], score[1]), Max(score[2], score[3])));
-  if (!(highest > kMinusInfinity)) {  // no key of this tile is seen
-    memset(scores, 0, kKeyTile * sizeof(float));
-    *most = 0.0f;
-    return 1.0f;
-  }
-  const float largest = highest > running->largest ? highest : running->largest;
-  const V shift = Broadcast(largest);
-  V weight[kTileGroups];
-  Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
-    weight[g.value] = Exp(Sub(score[g.value], shift));
-    Store(scores + g.value * 16, scale(weight[g.value], g.value));
-  });
-  const V sum = Add(Add(weight[0], weight[1]), Add(weight[2], weight[3]));
-  // One of the two is e^0.
-  const bool higher = highest >= running->largest;
-  const float smaller = ExpOne(-__builtin_fabsf(running->largest - highest));
-  const float factor = higher ? smaller : 1.0f;
-  *most = higher ? 1.0f : smaller;
-  Store(running->lanes, Fma(Load(running->lanes), Broadcast(factor), sum));
-  running->largest = largest;
-  return factor;
-}
+// What a block of queries sees of one tile, and what became of it.
+template <int kQueries>
+struct TileSoftmax {
+  int begin[kQueries];  // keys of the tile, within it
+  int end[kQueries];
+  // What the sums of the tiles before are multiplied by, and those of this one:
+  // its weights are e^(score - largest of this tile).
+  float before[kQueries];
+  float now[kQueries];
 
-// out[query] = out[query] * factor[query] + weights x V, 64 columns at a time.
+  TileSoftmax(const Query* queries, int tile) {
+    for (int i = 0; i < kQueries; ++i) {
+      const int from = queries[i].start - tile;
+      const int to = queries[i].end - tile;
+      begin[i] = from < 0 ? 0 : from > kKeyTile ? kKeyTile : from;
+      end[i] = to > kKeyTile ? kKeyTile : to < begin[i] ? begin[i] : to;
+    }
+  }
+  // Keys that any query sees.
+  RBLN_INLINE_MEMBER int First() const {
+    int first = kKeyTile;
+    for (int i = 0; i < kQueries; ++i) {
+      if (begin[i] < end[i] && begin[i] < first) first = begin[i];
+    }
+    return first;
+  }
+  RBLN_INLINE_MEMBER int Last() const {
+    int last = 0;
+    for (int i = 0; i < kQueries; ++i) {
+      if (begin[i] < end[i] && end[i] > last) last = end[i];
+    }
+    return last;
+  }
+
+  // Moves the running softmax on by the tile, whose weights go to
+  // use(query, weights of kTileGroups). No query's numbers depend on another's.
+  template <typename Use>
+  RBLN_INLINE_MEMBER void Run(float* scores, Running* running, Use&& use) {
+    V highest[kQueries];
+    for (int i = 0; i < kQueries; ++i) {
+      float* const at = scores + i * kKeyTile;
+      if (begin[i] > 0 || end[i] < kKeyTile) {
+        Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
+          Store(at + g.value * 16,
+                KeepLanes(Load(at + g.value * 16), begin[i] - g.value * 16,
+                          end[i] - g.value * 16, Broadcast(kMinusInfinity)));
+        });
+      }
+      highest[i] = Max(Max(Load(at), Load(at + 16)),
+                       Max(Load(at + 32), Load(at + 48)));
+    }
+    float shift[kQueries];
+    LargestOf(highest, shift);
+    // Minus infinity where no key is seen: all of its weights become 0.
+    float change[16] = {};
+    static_assert(2 * kQueries <= 16);
+    for (int i = 0; i < kQueries; ++i) {
+      const float old = running[i].largest;
+      const float largest = shift[i] > old ? shift[i] : old;
+      const float base = largest > kMinusInfinity ? largest : 0.0f;
+      change[i] = old - base;
+      change[kQueries + i] = shift[i] - base;
+      running[i].largest = largest;
+      shift[i] = shift[i] > kMinusInfinity ? shift[i] : 0.0f;
+    }
+    float factors[16];
+    Store(factors, ExpDown(Load(change)));
+    for (int i = 0; i < kQueries; ++i) {
+      before[i] = factors[i];
+      now[i] = factors[kQueries + i];
+      const float* const at = scores + i * kKeyTile;
+      const V down = Broadcast(shift[i]);
+      V weights[kTileGroups];
+      Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
+        weights[g.value] = ExpDown(Sub(Load(at + g.value * 16), down));
+      });
+      const V sum =
+          Add(Add(weights[0], weights[1]), Add(weights[2], weights[3]));
+      Store(running[i].lanes,
+            Fma(sum, Broadcast(now[i]),
+                Mul(Load(running[i].lanes), Broadcast(before[i]))));
+      use(i, weights);
+    }
+  }
+};
+
+// out[query] = out[query] * before[query] + weights x V * now[query], 64 columns
+// at a time.
 template <typename Kv, int kQueries, int kColumns>
 RBLN_INLINE void WeighColumns(const float* scores,
                               const std::byte* const* groups, int dim,
                               int padded, int column, int begin, int end,
-                              const float* factor, float* out) {
+                              const float* before, const float* now,
+                              float* out) {
   constexpr int kVectors = kColumns / 16;
   V acc[kQueries][kVectors];
   Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
-    const V f = Broadcast(factor[i.value]);
     Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
-      acc[i.value][c.value] =
-          Mul(Load(out + i.value * padded + column + c.value * 16), f);
+      acc[i.value][c.value] = Zero();
     });
   });
   for (int key = begin; key < end; ++key) {
@@ -252,46 +348,40 @@ RBLN_INLINE void WeighColumns(const float* scores,
   }
   Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
     Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
-      Store(out + i.value * padded + column + c.value * 16,
-            acc[i.value][c.value]);
+      float* to = out + i.value * padded + column + c.value * 16;
+      Store(to, Fma(acc[i.value][c.value], Broadcast(now[i.value]),
+                    Mul(Load(to), Broadcast(before[i.value]))));
     });
   });
 }
 
 template <typename Kv, int kQueries>
 void AttendTile(const AttentionArgs& args, const AttentionState& state,
-                const float* const* q, const int* starts, const int* ends,
                 const std::byte* const* groups, const NextTile* next,
                 int query, int tile) {
   const int dim = args.kv.head_dim;
   const int padded = PaddedHead(args.kv);
   float* scores = state.scores + query * kKeyTile;
-  ScoreTile<Kv, kQueries>(q, groups, next, dim, args.scale, scores);
-  const auto as_they_are = [](V weights, int) __attribute__((always_inline)) {
-    return weights;
-  };
-  float factor[kQueries];
-  int first = kKeyTile;
-  int last = 0;
-  for (int i = 0; i < kQueries; ++i) {
-    const int begin = starts[i] - tile;
-    const int end = ends[i] - tile;
-    float most;
-    factor[i] = SoftmaxTile(scores + i * kKeyTile, begin, end,
-                            &state.running[query + i], &most, as_they_are);
-    if (end <= 0 || begin >= kKeyTile || begin >= end) continue;
-    first = begin < first ? (begin < 0 ? 0 : begin) : first;
-    last = end > last ? (end > kKeyTile ? kKeyTile : end) : last;
-  }
+  ScoreTile<Kv, kQueries>(state.queries + query, groups, next, dim, args.scale,
+                          scores);
+  TileSoftmax<kQueries> softmax(state.queries + query, tile);
+  softmax.Run(scores, state.running + query, [&](int i, const V* weights)
+                  __attribute__((always_inline)) {
+    Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
+      Store(scores + i * kKeyTile + g.value * 16, weights[g.value]);
+    });
+  });
+  const int first = softmax.First();
+  const int last = softmax.Last();
   float* out = state.partial + static_cast<int64_t>(query) * padded;
   int column = 0;
   for (; column + 64 <= padded; column += 64) {
     WeighColumns<Kv, kQueries, 64>(scores, groups, dim, padded, column, first,
-                                   last, factor, out);
+                                   last, softmax.before, softmax.now, out);
   }
   for (; column < padded; column += 16) {
     WeighColumns<Kv, kQueries, 16>(scores, groups, dim, padded, column, first,
-                                   last, factor, out);
+                                   last, softmax.before, softmax.now, out);
   }
 }
 
@@ -302,7 +392,6 @@ struct KvInt8 {
 };
 template <int kQueries>
 void AttendInt8Tile(const AttentionArgs& args, const AttentionState& state,
-                    const int* starts, const int* ends,
                     const std::byte* const* groups, const NextTile* next,
                     int query, int tile) {
   const Int8Group layout{args.kv.head_dim, PaddedHead(args.kv)};
@@ -319,74 +408,51 @@ void AttendInt8Tile(const AttentionArgs& args, const AttentionState& state,
         },
         g, layout, args.scale, scores);
   }
-  // Those of V over keys [begin, end): of others they may be no numbers.
-  V scales[kTileGroups] = {Zero(), Zero(), Zero(), Zero()};
-  const auto load_scales = [&](int begin, int end) {
-    Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
-      scales[g.value] =
-          KeepLanes(layout.LoadScales(groups[g.value], 1),
-                    begin - g.value * 16, end - g.value * 16, Zero());
-    });
-    return Largest(Max(Max(scales[0], scales[1]), Max(scales[2], scales[3])));
-  };
-  float widest = 0.0f;
-  int loaded_begin = 0;
-  int loaded_end = 0;
+  TileSoftmax<kQueries> softmax(state.queries + query, tile);
   Int8Weights weights[kQueries];
-  float factor[kQueries];
-  int first = kKeyTile;
-  int last = 0;
-  for (int i = 0; i < kQueries; ++i) {
-    const int begin = starts[i] - tile;
-    const int end = ends[i] - tile;
-    // What a query does with a tile must not depend on the other queries.
-    const int from = begin < 0 ? 0 : begin;
-    const int to = end > kKeyTile ? kKeyTile : end;
-    if (from != loaded_begin || to != loaded_end) {
-      widest = load_scales(from, to);
-      loaded_begin = from;
-      loaded_end = to;
+  float of_sums[kQueries];
+  int begin = softmax.begin[0];
+  int end = softmax.end[0];
+  Int8Scales scales = LoadInt8Scales(groups, layout, begin, end);
+  softmax.Run(scores, state.running + query, [&](int i, const V* weight)
+                  __attribute__((always_inline)) {
+    if (softmax.begin[i] != begin || softmax.end[i] != end) {
+      begin = softmax.begin[i];
+      end = softmax.end[i];
+      scales = LoadInt8Scales(groups, layout, begin, end);
     }
-    Running* running = &state.running[query + i];
-    float most;
-    factor[i] = SoftmaxTile(scores + i * kKeyTile, begin, end, running, &most,
-                            [&](V weight, int g)
-                                __attribute__((always_inline)) {
-                                  return Mul(weight, scales[g]);
-                                });
-    QuantizeWeights(scores + i * kKeyTile, most * widest, &weights[i]);
-    if (end <= 0 || begin >= kKeyTile || begin >= end) continue;
-    first = begin < first ? (begin < 0 ? 0 : begin) : first;
-    last = end > last ? (end > kKeyTile ? kKeyTile : end) : last;
-  }
-  Sums start[2 * kQueries];
-  Int8Starts<kQueries>(weights, first, last, start);
+    Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
+      StoreWeights(weights[i].hi + g.value * 16, weights[i].lo + g.value * 16,
+                   Mul(weight[g.value], scales.of_keys[g.value]));
+    });
+    of_sums[i] = scales.of_sums * softmax.now[i];
+  });
+  const int first = softmax.First();
+  const int last = softmax.Last();
   float* out = state.partial + static_cast<int64_t>(query) * layout.padded;
   constexpr int kVectors = kInt8Width<kQueries>;
   int column = 0;
   for (; column + kVectors * 16 <= layout.padded; column += kVectors * 16) {
-    WeighInt8<kQueries, kVectors>(weights, start, groups, layout, column, first, last,
-                                  factor, out);
+    WeighInt8<kQueries, kVectors>(weights, groups, layout, column, first, last,
+                                  softmax.before, of_sums, out);
   }
   for (; column < layout.padded; column += 16) {
-    WeighInt8<kQueries, 1>(weights, start, groups, layout, column, first, last, factor,
-                           out);
+    WeighInt8<kQueries, 1>(weights, groups, layout, column, first, last,
+                           softmax.before, of_sums, out);
   }
 }
 
 template <typename Kv, int kQueries>
 RBLN_INLINE void AttendTileOf(const AttentionArgs& args,
                               const AttentionState& state,
-                              const float* const* q, const int* starts,
-                              const int* ends, const std::byte* const* groups,
+                              const std::byte* const* groups,
                               const NextTile* next, int query, int tile) {
   if constexpr (Kv::kWholeNumbers) {
-    AttendInt8Tile<kQueries>(args, state, starts, ends, groups, next, query,
-                             tile);
+    AttendInt8Tile<kQueries>(args, state, groups, next, query, tile);
   } else {
-    AttendTile<Kv, kQueries>(args, state, q, starts, ends, groups, next, query,
-                             tile);
+    AttendTile<Kv, kQueries>(args, state, groups, next, query, tile);
   }
+  if (next != nullptr) next->FetchRest();
 }
 
 // Adds a partition's softmax to those before it.
@@ -439,78 +505,74 @@ void AttendPartition(const AttentionArgs& args, const AttentionState& state,
                                 ? partition + args.partition_len
                                 : keys.last;
   memset(state.partial, 0, sizeof(float) * queries * padded);
-  for (int i = 0; i < queries; ++i) state.running[i] = {kMinusInfinity, {}};
-  const auto groups_of = [&](int tile, const std::byte** groups) {
-    for (int g = 0; g < kTileGroups; ++g) {
-      // Groups past the last key are not there; any will do, they are masked.
-      const int position = tile + g * 16 < partition_end ? tile + g * 16 : tile;
-      groups[g] = args.cache + GroupOffset(kv, args.blocks, args.layer,
-                                           args.kv_head, position);
-    }
-  };
-  NextTile next;
-  const int turns = Kv::kWholeNumbers ? (dim + 3) / 4 : dim;
-  next.step = (kv.group_bytes + turns - 1) / turns;
-  if constexpr (Kv::kWholeNumbers) {
-    for (int i = 0; i < queries; ++i) {
-      const int head = args.kv_head * group + i % group;
-      QuantizeQuery(reinterpret_cast<const float*>(
-                        args.q + i / group * args.q_row_bytes) +
-                        static_cast<int64_t>(head) * dim,
-                    dim, state.whole + i * Int8QueryBytes(dim));
+  for (int i = 0; i < queries; ++i) {
+    state.running[i] = {kMinusInfinity, {}};
+    const int row = i / group;
+    const int head = args.kv_head * group + i % group;
+    const int start = FirstKey(args, row);
+    const int end = args.positions[row] + 1;
+    state.queries[i] = {
+        reinterpret_cast<const float*>(args.q + row * args.q_row_bytes) +
+            static_cast<int64_t>(head) * dim,
+        start > partition ? start : partition,
+        end < partition_end ? end : partition_end};
+    if constexpr (Kv::kWholeNumbers) {
+      QuantizeQuery(state.queries[i].q, dim,
+                    state.whole + i * Int8QueryBytes(dim));
     }
   }
   // Tiles begin at absolute multiples; a partition need not.
-  const int from = keys.first > partition ? keys.first : partition;
-  for (int tile = from / kKeyTile * kKeyTile; tile < partition_end;
+  const int from = (keys.first > partition ? keys.first : partition) /
+                   kKeyTile * kKeyTile;
+  GroupCursor cursor(kv, args.cache, args.blocks, args.layer, args.kv_head,
+                     from);
+  GroupCursor ahead = cursor;
+  const auto groups_of = [&](int tile, GroupCursor* at,
+                             const std::byte** groups) {
+    for (int g = 0; g < kTileGroups; ++g) {
+      // Groups past the last key are not there; any will do, they are masked.
+      groups[g] = tile + g * 16 < partition_end ? at->Next() : groups[0];
+    }
+  };
+  const std::byte* groups[kTileGroups];
+  NextTile next(static_cast<int64_t>(kv.group_bytes),
+                Kv::kWholeNumbers ? (dim + 3) / 4 : dim);
+  for (int tile = from; tile < from + Kv::kTilesAhead * kKeyTile &&
+                        tile < partition_end;
        tile += kKeyTile) {
-    const std::byte* groups[kTileGroups];
-    groups_of(tile, groups);
-    const NextTile* ahead = nullptr;
+    groups_of(tile, &ahead, next.groups);  // past the first ones
+  }
+  for (int tile = from; tile < partition_end; tile += kKeyTile) {
+    groups_of(tile, &cursor, groups);
+    const NextTile* fetch = nullptr;
     const int fetched = tile + Kv::kTilesAhead * kKeyTile;
     if (fetched < partition_end) {
-      groups_of(fetched, next.groups);
-      ahead = &next;
+      groups_of(fetched, &ahead, next.groups);
+      fetch = &next;
     }
     for (int query = 0; query < queries; query += kQueryBlock) {
-      const float* q[kQueryBlock];
-      int starts[kQueryBlock];
-      int ends[kQueryBlock];
       const int count =
           queries - query < kQueryBlock ? queries - query : kQueryBlock;
       bool any = false;
-      for (int i = 0; i < count; ++i) {
-        const int row = (query + i) / group;
-        const int head = args.kv_head * group + (query + i) % group;
-        q[i] = reinterpret_cast<const float*>(args.q + row * args.q_row_bytes) +
-               static_cast<int64_t>(head) * dim;
-        const int start = FirstKey(args, row);
-        starts[i] = start > partition ? start : partition;
-        ends[i] = args.positions[row] + 1 < partition_end
-                      ? args.positions[row] + 1
-                      : partition_end;
-        any |= starts[i] < tile + kKeyTile && ends[i] > tile;
+      for (int i = query; i < query + count; ++i) {
+        any |= state.queries[i].start < tile + kKeyTile &&
+               state.queries[i].end > tile;
       }
       if (!any) continue;
-      const NextTile* const fetch = ahead;
-      ahead = nullptr;  // once is enough
       switch (count) {
         case 4:
-          AttendTileOf<Kv, 4>(args, state, q, starts, ends, groups, fetch,
-                              query, tile);
+          AttendTileOf<Kv, 4>(args, state, groups, fetch, query, tile);
           break;
         case 3:
-          AttendTileOf<Kv, 3>(args, state, q, starts, ends, groups, fetch,
-                              query, tile);
+          AttendTileOf<Kv, 3>(args, state, groups, fetch, query, tile);
           break;
         case 2:
-          AttendTileOf<Kv, 2>(args, state, q, starts, ends, groups, fetch,
-                              query, tile);
+          AttendTileOf<Kv, 2>(args, state, groups, fetch, query, tile);
           break;
         default:
-          AttendTileOf<Kv, 1>(args, state, q, starts, ends, groups, fetch,
-                              query, tile);
+          AttendTileOf<Kv, 1>(args, state, groups, fetch, query, tile);
       }
+      fetch = nullptr;  // once is enough
     }
   }
 }
@@ -530,7 +592,9 @@ RBLN_INLINE AttentionState MakeState(const AttentionArgs& args) {
   const int queries = Queries(args);
   const int64_t floats = int64_t{queries} * PaddedHead(args.kv);
   AttentionState state;
-  state.partial = args.scratch;
+  state.queries = reinterpret_cast<Query*>(args.scratch);
+  static_assert(sizeof(Query) == 4 * sizeof(float));
+  state.partial = args.scratch + (4 * queries + 15) / 16 * 16;
   state.total = state.partial + floats;
   state.scores = state.total + floats;
   state.running =

@@ -1,15 +1,15 @@
 // Attention over an int8 KV cache, in whole numbers.
 //
-// A query is held as 14 bits, hi * 128 + lo of int8 each, times one scale; so
-// are the softmax weights of a tile of keys, each times the scale of its V. Both
-// products are then sums of bytes times int8, as matmuls of int8 weights have
-// them, and what is lost beside the cache's own rounding is 2^-14 of the largest
-// number.
+// A query is held as 14 bits, hi * 128 + lo, times one scale; so are the softmax
+// weights of a tile of keys, each times the scale of its V. Both products are
+// then sums of bytes times int8: a query's parts are the signed ones of theirs,
+// weights, which are never negative, the bytes. What is lost beside the cache's
+// own rounding is 2^-14 of the largest number.
 //
 // A group of 16 positions: K by fours of the head's dimensions, each (16
-// positions, 4 dimensions); V by fours of positions, each (padded head, 4
-// positions); then 16 scales of K and 16 of V. Values are held as bytes, 128
-// above what they are.
+// positions, 4 dimensions), as bytes 128 above what they are; V by fours of
+// positions, each (padded head, 4 positions), as int8; then 16 scales of K and
+// 16 of V.
 #pragma once
 
 #include "kernels/generic_math.h"
@@ -17,8 +17,11 @@
 namespace rbln {
 namespace {
 
-constexpr float kHalves = 128.0f;           // hi counts for so much
-constexpr float kWhole = 127.0f * kHalves;   // what the largest number becomes
+constexpr float kHalves = 128.0f;  // hi counts for so much
+// What the largest number becomes: of queries, whose halves have signs, and of
+// weights.
+constexpr float kWholeQuery = 127.0f * kHalves;
+constexpr float kWholeWeight = 127.0f * kHalves + 127.0f;
 
 // Of a group of 16 positions.
 struct Int8Group {
@@ -41,11 +44,11 @@ struct Int8Group {
   }
 };
 
-// One head of one position; `at(d)` is where dimension d goes. Returns the
-// scale.
+// One head of one position, `above` what it is; `at(d)` is where dimension d
+// goes. Returns the scale.
 template <typename At>
-RBLN_INLINE float QuantizeHead(const float* x, int dim, std::byte* group,
-                               At&& at) {
+RBLN_INLINE float QuantizeHead(const float* x, int dim, int above,
+                               std::byte* group, At&& at) {
   float largest = 0.0f;
   for (int i = 0; i < dim; ++i) {
     const float magnitude = __builtin_fabsf(x[i]);
@@ -54,7 +57,7 @@ RBLN_INLINE float QuantizeHead(const float* x, int dim, std::byte* group,
   const float inverse = largest > 1e-30f ? 127.0f / largest : 0.0f;
   for (int i = 0; i < dim; ++i) {
     group[at(i)] = static_cast<std::byte>(
-        static_cast<int>(__builtin_rintf(x[i] * inverse)) + 128);
+        static_cast<int>(__builtin_rintf(x[i] * inverse)) + above);
   }
   return inverse > 0.0f ? largest / 127.0f : 0.0f;
 }
@@ -79,7 +82,7 @@ RBLN_INLINE void QuantizeQuery(const float* q, int dim, std::byte* out) {
     const float magnitude = __builtin_fabsf(q[i]);
     largest = magnitude > largest ? magnitude : largest;
   }
-  const float inverse = largest > 1e-30f ? kWhole / largest : 0.0f;
+  const float inverse = largest > 1e-30f ? kWholeQuery / largest : 0.0f;
   int hi_sum = 0;
   int lo_sum = 0;
   for (int i = 0; i < filled; ++i) {
@@ -90,7 +93,7 @@ RBLN_INLINE void QuantizeQuery(const float* q, int dim, std::byte* out) {
     hi_sum += hi[i];
     lo_sum += lo[i];
   }
-  const Int8Query header = {inverse > 0.0f ? largest / kWhole : 0.0f,
+  const Int8Query header = {inverse > 0.0f ? largest / kWholeQuery : 0.0f,
                             -128 * hi_sum, -128 * lo_sum};
   memcpy(out, &header, sizeof header);
 }
@@ -153,61 +156,50 @@ RBLN_INLINE void ScoreInt8(const std::byte* const* queries,
   });
 }
 
-// The weights of a tile as whole numbers.
+// The softmax weights of a tile as whole numbers of seven bits twice.
 struct Int8Weights {
-  alignas(64) int8_t hi[kKeyTile];
-  alignas(64) int8_t lo[kKeyTile];
-  float scale;
+  alignas(64) uint8_t hi[kKeyTile];
+  alignas(64) uint8_t lo[kKeyTile];
 };
-// `most`: none of the weights is larger.
-RBLN_INLINE void QuantizeWeights(const float* weights, float most,
-                                 Int8Weights* out) {
-  const float inverse = most > 1e-30f ? kWhole / most : 0.0f;
+// What V's of the keys are to be multiplied by, so that no weight of at most 1
+// becomes more than kWholeWeight; and what the sums are to be multiplied by.
+struct Int8Scales {
+  V of_keys[kKeyTile / 16];
+  float of_sums;
+};
+// Of keys [begin, end) of a tile: those of others may be no numbers.
+RBLN_INLINE Int8Scales LoadInt8Scales(const std::byte* const* groups,
+                                      Int8Group layout, int begin, int end) {
+  Int8Scales scales;
+  V widest = Zero();
   Unroll<kKeyTile / 16>([&](auto g) __attribute__((always_inline)) {
-    const V y = Mul(Load(weights + g.value * 16), Broadcast(inverse));
-    const V hi = Round(Mul(y, Broadcast(1.0f / kHalves)));
-    const V lo = Round(Sub(y, Mul(hi, Broadcast(kHalves))));
-    StoreInt8(out->hi + g.value * 16, hi);
-    StoreInt8(out->lo + g.value * 16, lo);
+    scales.of_keys[g.value] =
+        KeepLanes(layout.LoadScales(groups[g.value], 1), begin - g.value * 16,
+                  end - g.value * 16, Zero());
+    widest = Max(widest, scales.of_keys[g.value]);
   });
-  out->scale = inverse > 0.0f ? most / kWhole : 0.0f;
+  const float most = Largest(widest);
+  const V inverse = Broadcast(most > 1e-30f ? kWholeWeight / most : 0.0f);
+  Unroll<kKeyTile / 16>([&](auto g) __attribute__((always_inline)) {
+    scales.of_keys[g.value] = Mul(scales.of_keys[g.value], inverse);
+  });
+  scales.of_sums = most > 1e-30f ? most / kWholeWeight : 0.0f;
+  return scales;
 }
 
-// What makes up for the bytes' being 128 above what they are: less the product
-// of bytes of 128 with the weights. Hi and lo of each query in turn.
-template <int kQueries>
-RBLN_INLINE void Int8Starts(const Int8Weights* weights, int begin, int end,
-                            Sums* starts) {
-  const Bytes above = BroadcastByte(128);
-  Sums sums[2 * kQueries];
-  Unroll<2 * kQueries>([&](auto i) __attribute__((always_inline)) {
-    sums[i.value] = BroadcastInt(0);
-  });
-  for (int quad = begin / 4; quad < (end + 3) / 4; ++quad) {
-    Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
-      sums[2 * i.value] = DotInt8InPlace(sums[2 * i.value], above,
-                                         weights[i.value].hi + quad * 4);
-      sums[2 * i.value + 1] = DotInt8InPlace(sums[2 * i.value + 1], above,
-                                             weights[i.value].lo + quad * 4);
-    });
-  }
-  Unroll<2 * kQueries>([&](auto i) __attribute__((always_inline)) {
-    starts[i.value] = Negative(sums[i.value]);
-  });
-}
-
-// out[query] = out[query] * factor[query] + weights x V, kVectors * 16 columns.
+// out[query] = out[query] * before[query] + weights x V * now[query], kVectors *
+// 16 columns.
 template <int kQueries, int kVectors>
-RBLN_INLINE void WeighInt8(const Int8Weights* weights, const Sums* starts,
+RBLN_INLINE void WeighInt8(const Int8Weights* weights,
                            const std::byte* const* groups, Int8Group layout,
-                           int column, int begin, int end, const float* factor,
-                           float* out) {
+                           int column, int begin, int end, const float* before,
+                           const float* now, float* out) {
   Sums hi[kQueries][kVectors];
   Sums lo[kQueries][kVectors];
   Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
     Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
-      hi[i.value][c.value] = starts[2 * i.value];
-      lo[i.value][c.value] = starts[2 * i.value + 1];
+      hi[i.value][c.value] = BroadcastInt(0);
+      lo[i.value][c.value] = BroadcastInt(0);
     });
   });
   const int64_t first = layout.ValueAt(0, column);
@@ -223,11 +215,11 @@ RBLN_INLINE void WeighInt8(const Int8Weights* weights, const Sums* starts,
     Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
       Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
         hi[i.value][c.value] =
-            DotInt8InPlace(hi[i.value][c.value], v[c.value],
-                           weights[i.value].hi + quad * 4);
+            DotWeights(hi[i.value][c.value], weights[i.value].hi + quad * 4,
+                       v[c.value]);
         lo[i.value][c.value] =
-            DotInt8InPlace(lo[i.value][c.value], v[c.value],
-                           weights[i.value].lo + quad * 4);
+            DotWeights(lo[i.value][c.value], weights[i.value].lo + quad * 4,
+                       v[c.value]);
       });
     });
   }
@@ -235,8 +227,8 @@ RBLN_INLINE void WeighInt8(const Int8Weights* weights, const Sums* starts,
     Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
       float* to = out + i.value * layout.padded + column + c.value * 16;
       Store(to, Fma(Whole(hi[i.value][c.value], lo[i.value][c.value]),
-                    Broadcast(weights[i.value].scale),
-                    Mul(Load(to), Broadcast(factor[i.value]))));
+                    Broadcast(now[i.value]),
+                    Mul(Load(to), Broadcast(before[i.value]))));
     });
   });
 }

@@ -67,7 +67,8 @@ int64_t AttentionScratch(int num_heads, int num_kv_heads, int head_dim) {
                           (num_heads / num_kv_heads);
   // For int8 also each query's header and its numbers in two halves.
   const int64_t whole = 4 + (2 * AlignUp(head_dim, 4)) / sizeof(float);
-  return queries * (2 * AlignUp(head_dim, kPanel) + kKeyTile + 19 + whole);
+  return AlignUp(4 * queries, 16) +
+         queries * (2 * AlignUp(head_dim, kPanel) + kKeyTile + 19 + whole);
 }
 
 int64_t AttentionPart(int num_heads, int num_kv_heads, int head_dim) {

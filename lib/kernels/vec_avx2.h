@@ -61,6 +61,12 @@ RBLN_INLINE V PowerOfTwo(V n) {
   };
   return {half(n.lo), half(n.hi)};
 }
+RBLN_INLINE V LowBitsToPower(V x) {
+  const auto half = [](__m256 h) __attribute__((always_inline)) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(h), 23));
+  };
+  return {half(x.lo), half(x.hi)};
+}
 RBLN_INLINE V SelectLess(V x, V bound, V a, V b) {
   return {_mm256_blendv_ps(b.lo, a.lo,
                            _mm256_cmp_ps(x.lo, bound.lo, _CMP_LT_OQ)),
@@ -130,6 +136,10 @@ RBLN_INLINE float Largest(V v) {
   return _mm_cvtss_f32(_mm_max_ss(c, _mm_shuffle_ps(c, c, 1)));
 }
 
+RBLN_INLINE void LargestOfFour(const V* v, float* out) {
+  for (int i = 0; i < 4; ++i) out[i] = Largest(v[i]);
+}
+
 struct Bf16Pair {
   V first, second;
 };
@@ -169,14 +179,6 @@ RBLN_INLINE Sums BroadcastInt(int32_t x) {
   const __m256i v = _mm256_set1_epi32(x);
   return {v, v};
 }
-RBLN_INLINE Bytes BroadcastByte(uint8_t x) {
-  const __m256i v = _mm256_set1_epi8(static_cast<char>(x));
-  return {v, v};
-}
-RBLN_INLINE Sums Negative(Sums v) {
-  const __m256i zero = _mm256_setzero_si256();
-  return {_mm256_sub_epi32(zero, v.lo), _mm256_sub_epi32(zero, v.hi)};
-}
 RBLN_INLINE V ToFloat(Sums v) {
   return {_mm256_cvtepi32_ps(v.lo), _mm256_cvtepi32_ps(v.hi)};
 }
@@ -184,7 +186,7 @@ RBLN_INLINE Bytes LoadBytes(const uint8_t* p) {
   return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 32))};
 }
-RBLN_INLINE __m256i BroadcastQuad(const int8_t* x) {
+RBLN_INLINE __m256i BroadcastQuad(const void* x) {
   int32_t bits;
   __builtin_memcpy(&bits, x, sizeof bits);
   return _mm256_set1_epi32(bits);
@@ -202,6 +204,11 @@ RBLN_INLINE Sums DotInt8(Sums sums, const Bytes& w, const int8_t* x) {
   const __m256i quad = BroadcastQuad(x);
   return {_mm256_dpbusd_avx_epi32(sums.lo, w.lo, quad),
           _mm256_dpbusd_avx_epi32(sums.hi, w.hi, quad)};
+}
+RBLN_INLINE Sums DotWeights(Sums sums, const uint8_t* w, const Bytes& v) {
+  const __m256i quad = BroadcastQuad(w);
+  return {_mm256_dpbusd_avx_epi32(sums.lo, quad, v.lo),
+          _mm256_dpbusd_avx_epi32(sums.hi, quad, v.hi)};
 }
 RBLN_INLINE Sums StartInt4(int32_t offset) { return BroadcastInt(offset); }
 RBLN_INLINE Sums DotInt4(Sums sums, const Bytes& w, const int8_t* x) {
@@ -226,6 +233,17 @@ RBLN_INLINE Sums DotInt8(Sums sums, const Bytes& w, const int8_t* x) {
         sum, _mm256_madd_epi16(_mm256_maddubs_epi16(magnitude, value), ones));
   };
   return {half(sums.lo, w.lo), half(sums.hi, w.hi)};
+}
+// Two products of at most 127 * 127 fit.
+RBLN_INLINE Sums DotWeights(Sums sums, const uint8_t* w, const Bytes& v) {
+  const __m256i quad = BroadcastQuad(w);
+  const __m256i ones = _mm256_set1_epi16(1);
+  return {_mm256_add_epi32(
+              sums.lo,
+              _mm256_madd_epi16(_mm256_maddubs_epi16(quad, v.lo), ones)),
+          _mm256_add_epi32(
+              sums.hi,
+              _mm256_madd_epi16(_mm256_maddubs_epi16(quad, v.hi), ones))};
 }
 RBLN_INLINE Bytes LowHalves(Bytes b) {
   const __m256i mask = _mm256_set1_epi8(0x0f);
@@ -277,6 +295,21 @@ RBLN_INLINE void StoreInt8(int8_t* p, V v) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
                    _mm_packs_epi16(_mm256_castsi256_si128(words),
                                    _mm256_extracti128_si256(words, 1)));
+}
+
+RBLN_INLINE void StoreBytes(uint8_t* p, __m256i a, __m256i b) {
+  const __m256i words =
+      _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                   _mm_packus_epi16(_mm256_castsi256_si128(words),
+                                    _mm256_extracti128_si256(words, 1)));
+}
+RBLN_INLINE void StoreWeights(uint8_t* hi, uint8_t* lo, V v) {
+  const __m256i a = _mm256_cvtps_epi32(v.lo);
+  const __m256i b = _mm256_cvtps_epi32(v.hi);
+  const __m256i mask = _mm256_set1_epi32(127);
+  StoreBytes(hi, _mm256_srli_epi32(a, 7), _mm256_srli_epi32(b, 7));
+  StoreBytes(lo, _mm256_and_si256(a, mask), _mm256_and_si256(b, mask));
 }
 
 // Registers for the sums of a tile: floats, and whole sums of groups, and the

@@ -31,6 +31,9 @@ RBLN_INLINE V PowerOfTwo(V n) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(
       _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23));
 }
+RBLN_INLINE V LowBitsToPower(V x) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(x), 23));
+}
 RBLN_INLINE V SelectLess(V x, V bound, V a, V b) {
   return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, bound, _CMP_LT_OQ), b, a);
 }
@@ -66,6 +69,21 @@ RBLN_INLINE float Sum(V v) {
   return _mm_cvtss_f32(_mm_add_ss(c, _mm_shuffle_ps(c, c, 1)));
 }
 RBLN_INLINE float Largest(V v) { return _mm512_reduce_max_ps(v); }
+RBLN_INLINE void LargestOfFour(const V* v, float* out) {
+  // Quarters of two vectors side by side, then of four, then lanes.
+  const V a = _mm512_max_ps(_mm512_shuffle_f32x4(v[0], v[1], 0x44),
+                            _mm512_shuffle_f32x4(v[0], v[1], 0xee));
+  const V b = _mm512_max_ps(_mm512_shuffle_f32x4(v[2], v[3], 0x44),
+                            _mm512_shuffle_f32x4(v[2], v[3], 0xee));
+  V c = _mm512_max_ps(_mm512_shuffle_f32x4(a, b, 0x88),
+                      _mm512_shuffle_f32x4(a, b, 0xdd));
+  c = _mm512_max_ps(c, _mm512_permute_ps(c, 0x4e));
+  c = _mm512_max_ps(c, _mm512_permute_ps(c, 0xb1));
+  const __m512i firsts = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0,
+                                           0, 0, 0, 0);
+  _mm_storeu_ps(out,
+                _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, c)));
+}
 
 using Bf16Pair = __m512bh;
 RBLN_INLINE Bf16Pair LoadPanelPair(const uint16_t* p) {
@@ -86,12 +104,6 @@ RBLN_INLINE void Prefetch(const void* p) {
 using Sums = __m512i;
 using Bytes = __m512i;
 RBLN_INLINE Sums BroadcastInt(int32_t x) { return _mm512_set1_epi32(x); }
-RBLN_INLINE Bytes BroadcastByte(uint8_t x) {
-  return _mm512_set1_epi8(static_cast<char>(x));
-}
-RBLN_INLINE Sums Negative(Sums v) {
-  return _mm512_sub_epi32(_mm512_setzero_si512(), v);
-}
 RBLN_INLINE V ToFloat(Sums v) { return _mm512_cvtepi32_ps(v); }
 RBLN_INLINE Bytes LoadBytes(const uint8_t* p) { return _mm512_loadu_si512(p); }
 RBLN_INLINE Bytes HighHalves(Bytes b) {
@@ -113,6 +125,20 @@ RBLN_INLINE Sums DotInt8InPlace(Sums sums, const Bytes& w, const int8_t* x) {
   __builtin_memcpy(&bits, x, sizeof bits);
   asm("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(w), "v"(_mm512_set1_epi32(bits)));
   return sums;
+}
+RBLN_INLINE Sums DotWeights(Sums sums, const uint8_t* w, const Bytes& v) {
+  int32_t bits;
+  __builtin_memcpy(&bits, w, sizeof bits);
+  asm("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(_mm512_set1_epi32(bits)), "v"(v));
+  return sums;
+}
+RBLN_INLINE void StoreWeights(uint8_t* hi, uint8_t* lo, V v) {
+  const __m512i whole = _mm512_cvtps_epi32(v);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(hi),
+                   _mm512_cvtepi32_epi8(_mm512_srli_epi32(whole, 7)));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(lo),
+                   _mm512_cvtepi32_epi8(
+                       _mm512_and_si512(whole, _mm512_set1_epi32(127))));
 }
 RBLN_INLINE Sums StartInt4(int32_t offset) { return BroadcastInt(offset); }
 RBLN_INLINE Sums DotInt4(Sums sums, const Bytes& w, const int8_t* x) {

@@ -43,6 +43,14 @@ RBLN_INLINE V PowerOfTwo(V n) {
   memcpy(&v, &bits, sizeof v);
   return v;
 }
+// 2^n from the lowest bits of x, which hold n + 127; 0 where they are 0.
+RBLN_INLINE V LowBitsToPower(V x) {
+  VInt bits;
+  memcpy(&bits, &x, sizeof bits);
+  bits <<= 23;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
 // a where x < bound, else b, lane by lane.
 RBLN_INLINE V SelectLess(V x, V bound, V a, V b) { return x < bound ? a : b; }
 
@@ -87,6 +95,11 @@ RBLN_INLINE float Largest(V v) {
   return m;
 }
 
+// The largest lane of each of four.
+RBLN_INLINE void LargestOfFour(const V* v, float* out) {
+  for (int i = 0; i < 4; ++i) out[i] = Largest(v[i]);
+}
+
 // Sixteen columns of one input pair of a BFloat16 panel, and the pair of one
 // row that goes with them.
 struct Bf16Pair {
@@ -122,12 +135,6 @@ struct Bytes {
   uint8_t at[64];
 };
 RBLN_INLINE Sums BroadcastInt(int32_t x) { return VInt{} + x; }
-RBLN_INLINE Bytes BroadcastByte(uint8_t x) {
-  Bytes b;
-  for (uint8_t& at : b.at) at = x;
-  return b;
-}
-RBLN_INLINE Sums Negative(Sums v) { return -v; }
 RBLN_INLINE V ToFloat(Sums v) { return __builtin_convertvector(v, V); }
 RBLN_INLINE Bytes LoadBytes(const uint8_t* p) {
   Bytes b;
@@ -157,6 +164,23 @@ RBLN_INLINE Sums DotInt8(Sums sums, const Bytes& w, const int8_t* x) {
 }
 RBLN_INLINE Sums DotInt8InPlace(Sums sums, const Bytes& w, const int8_t* x) {
   return DotInt8(sums, w, x);
+}
+// sums + sum over four of w * v, w at most 127 and v signed.
+RBLN_INLINE Sums DotWeights(Sums sums, const uint8_t* w, const Bytes& v) {
+  for (int i = 0; i < 16; ++i) {
+    for (int j = 0; j < 4; ++j) {
+      sums[i] += w[j] * static_cast<int8_t>(v.at[4 * i + j]);
+    }
+  }
+  return sums;
+}
+// Rounds v, from 0 to 127 * 129, and parts it: v = hi * 128 + lo.
+RBLN_INLINE void StoreWeights(uint8_t* hi, uint8_t* lo, V v) {
+  const VInt whole = __builtin_convertvector(Round(v), VInt);
+  for (int i = 0; i < 16; ++i) {
+    hi[i] = static_cast<uint8_t>(whole[i] >> 7);
+    lo[i] = static_cast<uint8_t>(whole[i] & 127);
+  }
 }
 RBLN_INLINE Sums StartInt4(int32_t offset) { return BroadcastInt(offset); }
 RBLN_INLINE Sums DotInt4(Sums sums, const Bytes& w, const int8_t* x) {

@@ -54,7 +54,7 @@ void CheckFile(const std::string& directory, const std::string& name,
 
 // Raised when the bytes of a KV cache block mean something else: blocks may be
 // kept on disk.
-constexpr int kKvLayoutVersion = 2;
+constexpr int kKvLayoutVersion = 3;
 
 // What one rank has.
 struct RankFiles {
