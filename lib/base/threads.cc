@@ -1,9 +1,13 @@
 #include "base/threads.h"
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <exception>
 #include <mutex>
 #include <span>
@@ -23,6 +27,18 @@ inline void Pause() {
 #else
   std::this_thread::yield();
 #endif
+}
+
+// Sleeps until woken, unless `word` is no longer `value`; may wake for nothing.
+// Not std::atomic's wait, which yields before it sleeps: on a busy machine a
+// thread that yields gives away whole time slices, and one that sleeps is woken
+// into what is left of its own.
+static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
+void SleepWhile(const std::atomic<uint32_t>& word, uint32_t value) {
+  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+}
+void WakeAll(const std::atomic<uint32_t>& word) {
+  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
 // Binds the calling thread to `cpus`, ascending.
@@ -47,7 +63,7 @@ void Barrier::Wait() {
     // Sequentially consistent with the sleeper's count and its look at the
     // round: either it sees the new round, or we see that it sleeps.
     round_.store(round + 1, std::memory_order_seq_cst);
-    if (sleepers_.load(std::memory_order_seq_cst) != 0) round_.notify_all();
+    if (sleepers_.load(std::memory_order_seq_cst) != 0) WakeAll(round_);
     return;
   }
   for (int spin = 0; spin < kSpins; ++spin) {
@@ -55,7 +71,9 @@ void Barrier::Wait() {
     Pause();
   }
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
-  while (round_.load(std::memory_order_seq_cst) == round) round_.wait(round);
+  while (round_.load(std::memory_order_seq_cst) == round) {
+    SleepWhile(round_, round);
+  }
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
 }
 
@@ -110,7 +128,7 @@ ThreadTeam::ThreadTeam(int size, std::vector<std::vector<int>> places)
 ThreadTeam::~ThreadTeam() {
   stop_.store(true, std::memory_order_relaxed);
   generation_.fetch_add(1, std::memory_order_seq_cst);
-  generation_.notify_all();
+  WakeAll(generation_);
   for (std::thread& thread : threads_) thread.join();
   if (!places_.empty()) BindTo(AllowedCpus());
 }
@@ -119,7 +137,7 @@ void ThreadTeam::Run(const std::function<void(int)>& work) {
   if (size_ > 1) {
     work_ = &work;
     generation_.fetch_add(1, std::memory_order_seq_cst);
-    generation_.notify_all();
+    WakeAll(generation_);
   }
   work(0);
   barrier_.Wait();
@@ -133,7 +151,7 @@ void ThreadTeam::Loop(int thread) {
       Pause();
     }
     while (generation_.load(std::memory_order_seq_cst) == seen) {
-      generation_.wait(seen);
+      SleepWhile(generation_, seen);
     }
     seen = generation_.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_relaxed)) return;
