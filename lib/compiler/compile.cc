@@ -32,6 +32,33 @@ constexpr const char* kCopiedFiles[] = {
     "special_tokens_map.json", "chat_template.jinja",
 };
 
+// Whether a compile writes files of this name.
+bool IsOurName(const std::string& name) {
+  if (name == kManifestName) return true;
+  for (const char* copied : kCopiedFiles) {
+    if (name == copied) return true;
+  }
+  return ((name.starts_with("prefill.") ||
+           name.starts_with("decoder_batch_")) &&
+          name.ends_with(".rbln")) ||
+         (name.starts_with("weights.") && name.ends_with(".safetensors"));
+}
+
+// The directory is replaced or wiped as a whole: throws where it holds
+// something that no compile has put there. `listed` are files of a manifest.
+void CheckHoldsOnlyOurs(const std::string& directory,
+                        const std::map<std::string, ManifestFile>& listed) {
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    const std::string name = entry.path().filename();
+    if ((IsOurName(name) || listed.contains(name)) && !entry.is_directory()) {
+      continue;
+    }
+    throw UsageError("output: {} holds '{}', which is not of a compile and would "
+                     "be lost; move it away, or choose another output",
+                     directory, name);
+  }
+}
+
 Format ToFormat(WeightFormat format) {
   switch (format) {
     case WeightFormat::kFloat32:
@@ -110,7 +137,9 @@ class Staging {
   explicit Staging(const std::string& output) : path_(output + ".partial") {
     std::error_code error;
     fs::create_directories(path_, error);
-    fd_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    // Not through a link, behind which somebody's directory would be wiped.
+    fd_ = open(path_.c_str(),
+               O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd_ < 0) {
       throw ResourceError("{}: cannot create: {}", path_,
                           error ? error.message() : std::strerror(errno));
@@ -121,9 +150,15 @@ class Staging {
                           "or choose another output",
                           path_);
     }
+    try {
+      CheckHoldsOnlyOurs(path_, {});
+    } catch (...) {
+      close(fd_);
+      throw;
+    }
     // Left by a compile that was killed.
     for (const auto& entry : fs::directory_iterator(path_)) {
-      fs::remove_all(entry.path());
+      fs::remove(entry.path());
     }
   }
   // Removes what was not moved to its place.
@@ -201,13 +236,16 @@ void CheckOutput(const std::string& output) {
   if (!fs::is_directory(output, ignored)) {
     throw UsageError("output: {} is a file; name a directory", output);
   }
-  if (!fs::is_empty(output, ignored) &&
-      !FileExists(output + "/" + kManifestName)) {
+  if (fs::is_empty(output, ignored)) return;
+  if (!FileExists(output + "/" + kManifestName)) {
     throw UsageError(
         "output: {} exists and is not a compiled directory (it has no {}); "
         "choose another, or remove it",
         output, kManifestName);
   }
+  const std::optional<Manifest> last = LastManifest(output);
+  CheckHoldsOnlyOurs(output,
+                     last ? last->files : std::map<std::string, ManifestFile>{});
 }
 
 }  // namespace
@@ -348,6 +386,7 @@ CompileReport Compile(const Checkpoint& checkpoint,
       WriteNewFile(staging / name, content);
     }
     WriteNewFile(staging / kManifestName, manifest.ToJson());
+    CheckOutput(options.output);  // again: packing may have taken hours
     staging.MoveTo(options.output);
     if (report.written.empty()) report.written.push_back(kManifestName);
   }
