@@ -4,6 +4,7 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
+#include <limits>
 
 #include "base/file.h"
 #include "base/threads.h"
@@ -49,6 +50,21 @@ Column SourceOf(const GraphWeight& weight, int64_t column) {
   return {-1, 0};
 }
 
+// The largest magnitude that a format holds: what is beyond overflows bfloat16,
+// or the float16 scale of its group.
+float LargestWeight(Format format) {
+  switch (format) {
+    case Format::Int8:
+      return 65504.0f * 127;
+    case Format::Int4:
+      return 65504.0f * 6;
+    case Format::BFloat16:
+      return 0x1.fep127f;
+    default:
+      return std::numeric_limits<float>::max();
+  }
+}
+
 // Reads the rows of panels [begin, end) as (16 * panels, inputs) floats, rows
 // of padding as zeros. Rows that follow each other in a tensor are read at once.
 void ReadPanels(const GraphWeight& weight, const WeightSource& source,
@@ -79,6 +95,40 @@ void ReadPanels(const GraphWeight& weight, const WeightSource& source,
     }
     i += run;
   }
+}
+
+// Throws for a weight that is no number or too large: it would spoil answers,
+// or, quantized, hide. `rows` are output columns from `first` on.
+void CheckRows(const GraphWeight& weight, int64_t first,
+               std::span<const float> rows) {
+  const auto magnitude = [](float x) {
+    return std::bit_cast<int32_t>(x) & 0x7fffffff;
+  };
+  const float largest = LargestWeight(weight.format);
+  const int32_t most = magnitude(largest);
+  // Magnitudes are in the order of their bits, NaN behind infinity. Without a
+  // branch this is done many at a time.
+  int32_t bad = 0;
+  for (const float x : rows) bad |= magnitude(x) > most;
+  if (bad == 0) return;
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](float x) {
+    return magnitude(x) > most;
+  });
+  const int64_t inputs = std::max(1, weight.inputs);
+  const int64_t at = found - rows.begin();
+  const Column from = SourceOf(weight, first + at / inputs);
+  const int64_t row =
+      from.row +
+      (weight.tensor_begin.empty() ? 0 : weight.tensor_begin[from.tensor]);
+  throw ModelError(
+      "tensor '{}': the weight at ({}) is {}, expected a number of magnitude at "
+      "most {:.4g}, which {} can hold; the checkpoint is damaged or overflowed: "
+      "download or convert it again",
+      weight.tensors[from.tensor],
+      weight.inputs == 0
+          ? fmt::format("{}", row)
+          : fmt::format("{}, {}", row, weight.input_begin + at % inputs),
+      *found, largest, FormatName(weight.format));
 }
 
 // One panel: 16 rows of `inputs` floats.
@@ -180,6 +230,7 @@ uint64_t PackWeights(const Graph& graph, const WeightSource& source,
         rows = weight.constants;
       } else {
         ReadPanels(weight, source, piece.begin, piece.end, &rows);
+        CheckRows(weight, piece.begin * kPanel, rows);
       }
       packed.assign(WeightBytes(weight), std::byte{0});
       std::memcpy(packed.data(), rows.data(),
@@ -190,7 +241,12 @@ uint64_t PackWeights(const Graph& graph, const WeightSource& source,
           WeightBytes(weight) / Panels(weight.Outputs());
       packed.assign(panel_bytes * (piece.end - piece.begin), std::byte{0});
       for (int64_t panel = 0; panel < piece.end - piece.begin; ++panel) {
-        PackPanel(weight, kernels, rows.data() + panel * kPanel * weight.inputs,
+        // Beside packing, which finds the panel in the cache.
+        const std::span<const float> panel_rows =
+            std::span(rows).subspan(panel * kPanel * weight.inputs,
+                                    int64_t{kPanel} * weight.inputs);
+        CheckRows(weight, (piece.begin + panel) * kPanel, panel_rows);
+        PackPanel(weight, kernels, panel_rows.data(),
                   packed.data() + panel * panel_bytes);
       }
     }

@@ -3,8 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <functional>
+#include <limits>
 
 #include "test_util.h"
 
@@ -84,6 +87,69 @@ TEST_CASE("a directory that holds somebody's files is not compiled over") {
   CHECK(ErrorOf(ErrorKind::kResource,
                 [&] { Compile(checkpoint, options, {}); }) != "no error");
   CHECK(ReadTestFile(temp / "else/prefill.rbln") == "x");
+}
+
+TEST_CASE("weights that are no numbers, or too large, are refused by tensor and "
+          "index") {
+  const TempDir temp;
+  const std::string model = temp / "model";
+  fs::copy(kModel, model);
+  const std::string file = model + "/model.safetensors";
+  const std::string good = ReadTestFile(file);
+  uint64_t length = 0;
+  std::memcpy(&length, good.data(), 8);
+  const std::string tensor = "model.layers.1.mlp.up_proj.weight";
+  const std::string header = good.substr(8, length);
+  const std::string offsets = "\"data_offsets\":[";
+  const size_t entry = header.find("\"" + tensor + "\"");
+  REQUIRE(entry != std::string::npos);
+  const size_t begin =
+      std::stoull(header.substr(header.find(offsets, entry) + offsets.size()));
+  const int row_length = Checkpoint::Open(model, false).model().hidden_size;
+
+  struct Case {
+    float value;
+    WeightFormat format;
+    const char* refused;  // null: compiled
+    int ranks = 1;
+  };
+  const float kInfinity = std::numeric_limits<float>::infinity();
+  const Case cases[] = {
+      {NAN, WeightFormat::kFloat32, "nan"},
+      {NAN, WeightFormat::kInt4, "nan"},
+      {NAN, WeightFormat::kInt8, "nan", 2},
+      {-kInfinity, WeightFormat::kBFloat16, "-inf"},
+      {3.4e38f, WeightFormat::kFloat32, nullptr},
+      {3.4e38f, WeightFormat::kBFloat16, "3.4e+38"},
+      {1e6f, WeightFormat::kInt8, nullptr},
+      {-1e6f, WeightFormat::kInt4, "-1000000"},
+  };
+  for (const Case& c : cases) {
+    std::string bad = good;
+    std::memcpy(bad.data() + 8 + length + begin + 4 * (60 * row_length + 5),
+                &c.value, 4);
+    WriteTestFile(file, bad);
+    CompileOptions options = Options(temp / "out");
+    options.weights = c.format;
+    options.tensor_parallel_size = c.ranks;
+    options.activations =
+        c.format == WeightFormat::kFloat32    ? ActivationFormat::kFloat32
+        : c.format == WeightFormat::kBFloat16 ? ActivationFormat::kBFloat16
+                                              : ActivationFormat::kInt8;
+    const std::string error = ErrorOf(ErrorKind::kModel, [&] {
+      Compile(Checkpoint::Open(model, false), options, {});
+    });
+    if (c.refused == nullptr) {
+      CHECK(error == "no error");
+    } else {
+      CHECK(error.starts_with("tensor '" + tensor +
+                              "': the weight at (60, 5) is " + c.refused +
+                              ", expected a number of magnitude at most "));
+      CHECK(!fs::exists(temp / "out"));
+      CHECK(!fs::exists(temp / "out.partial"));
+    }
+    fs::remove_all(temp / "out");
+  }
 }
 
 }  // namespace
