@@ -21,6 +21,8 @@ namespace {
 // Beyond this eager attention is no longer a sensible form.
 constexpr int kEagerLimit = 32768;
 constexpr int kDefaultPartition = 16384;
+// A default is not smaller than this: partitions are attended to one by one.
+constexpr int kLeastDefaultPartition = 1024;
 constexpr int kPrefillUnit = 64;
 constexpr int kMaxPrefillChunk = 4096;
 constexpr int kBlockUnit = 16;
@@ -142,15 +144,17 @@ class Reader {
  public:
   explicit Reader(const CompileConfig& config) : config_(config) {}
 
+  // Where a key was set; empty where it was not.
   std::string Origin(const std::string& key) const {
     const ConfigValue* value = config_.Find(key);
-    return value != nullptr ? value->origin : "default";
+    return value != nullptr ? value->origin : "";
   }
+  // For a key that was not set, the rule speaks of what stands in its place.
   [[noreturn]] void Fail(const std::string& key,
                          const std::string& rule) const {
     const ConfigValue* value = config_.Find(key);
-    throw UsageError("{}: {}: {}: {}", Origin(key), key,
-                     value != nullptr ? value->text : "not set", rule);
+    if (value == nullptr) throw UsageError("{}: {}", key, rule);
+    throw UsageError("{}: {}: {}: {}", value->origin, key, value->text, rule);
   }
   std::optional<std::string> Text(const std::string& key) const {
     const ConfigValue* value = config_.Find(key);
@@ -248,8 +252,8 @@ void ResolveBatchSizes(const Reader& read, CompileOptions* options) {
 
 void ResolveAttention(const Reader& read, const ModelDescription& model,
                       CompileOptions* options) {
-  options->max_seq_len = read.Integer("max_seq_len", 1)
-                             .value_or(model.max_position_embeddings);
+  const std::optional<int> asked = read.Integer("max_seq_len", 1);
+  options->max_seq_len = asked.value_or(model.max_position_embeddings);
   if (const int longest = model.LongestSequence();
       options->max_seq_len > longest) {
     read.Fail("max_seq_len",
@@ -272,16 +276,18 @@ void ResolveAttention(const Reader& read, const ModelDescription& model,
         ": attn_impl: flash_attn is used, since kvcache_partition_len is set");
     impl = AttnImpl::kFlashAttn;
   }
-  options->attn_impl = impl.value_or(partition ? AttnImpl::kFlashAttn
-                                               : AttnImpl::kEager);
-  const int length = options->max_seq_len;
+  int& length = options->max_seq_len;
+  options->attn_impl =
+      impl.value_or(partition || length > kEagerLimit ? AttnImpl::kFlashAttn
+                                                      : AttnImpl::kEager);
   const std::optional<int> block = read.Integer("kvcache_block_size", 1);
   if (options->attn_impl == AttnImpl::kEager) {
     if (length > kEagerLimit) {
-      read.Fail("max_seq_len",
-                fmt::format("eager attention goes up to {}; this is {}: set "
-                            "attn_impl: flash_attn",
-                            kEagerLimit, length));
+      read.Fail("attn_impl",
+                fmt::format("eager attention goes up to {}, and max_seq_len is "
+                            "{}{}; leave attn_impl out, or set it to flash_attn",
+                            kEagerLimit, length,
+                            asked ? "" : ", the model's own limit"));
     }
     if (block && *block != length) {
       read.Fail("kvcache_block_size",
@@ -296,17 +302,27 @@ void ResolveAttention(const Reader& read, const ModelDescription& model,
                 fmt::format("expected a multiple of {}", kBlockUnit));
     }
     int size = partition.value_or(kDefaultPartition);
-    if (!partition && length < size) {
-      while (size > kBlockUnit && length % size != 0) size /= 2;
+    if (!partition && (!asked || length < size)) {
+      const int least = !asked && length > kLeastDefaultPartition
+                            ? kLeastDefaultPartition
+                            : kBlockUnit;
+      while (size > least && length % size != 0) size /= 2;
+    }
+    if (!partition && !asked && length > size && length % size != 0) {
+      options->warnings.push_back(fmt::format(
+          "max_seq_len: {} of the model's own {}: the most that is a multiple "
+          "of a partition of {}",
+          length / size * size, length, size));
+      length = length / size * size;
     }
     if (length % size != 0) {
       const int below = length / size * size;
       const std::string key =
           partition ? "kvcache_partition_len" : "max_seq_len";
       read.Fail(key, fmt::format(
-                         "max_seq_len is {}, which is not a multiple of the "
+                         "max_seq_len is {}{}, which is not a multiple of the "
                          "partition length {}; the nearest that are: {}{}",
-                         length, size,
+                         length, asked ? "" : ", the model's own limit", size,
                          below > 0 ? fmt::format("{} and ", below) : "",
                          below + size));
     }
@@ -403,7 +419,8 @@ const std::vector<CompileConfig::Key>& CompileConfig::Keys() {
        "One decoder is compiled for each; default batch_size alone"},
       {"max_seq_len", "N", "Longest sequence; default the model's limit"},
       {"tensor_parallel_size", "N", "Ranks to shard over; default 1"},
-      {"attn_impl", "NAME", "eager or flash_attn; default eager"},
+      {"attn_impl", "NAME",
+       "eager, up to 32768, or flash_attn; default what max_seq_len needs"},
       {"kvcache_partition_len", "N",
        "Positions of one attention partition; selects flash_attn"},
       {"kvcache_block_size", "N",

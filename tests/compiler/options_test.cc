@@ -87,6 +87,41 @@ TEST_CASE("flash attention follows from the partition length") {
   CHECK(both.warnings.size() == 1);
 }
 
+TEST_CASE("defaults compile for every length a model may have") {
+  const TempDir temp;
+  WriteTestFile(temp / "c.yaml", "model: a/b\n");
+  const CompileConfig config = CompileConfig::FromFile(temp / "c.yaml");
+  struct Case {
+    int limit;
+    int max_seq_len;
+    int partition;  // 0: eager
+  };
+  const Case cases[] = {
+      {1, 1, 0},
+      {32768, 32768, 0},
+      {32769, 32768, 1024},
+      {40960, 40960, 8192},
+      {131072, 131072, 16384},
+      {131000, 130048, 1024},
+      {163840, 163840, 16384},
+      {1010000, 1009664, 1024},
+  };
+  for (const Case& c : cases) {
+    ModelDescription model = Model();
+    model.max_position_embeddings = c.limit;
+    const CompileOptions options = ResolveOptions(config, model);
+    CHECK(options.max_seq_len == c.max_seq_len);
+    CHECK(options.kvcache_partition_len == c.partition);
+    CHECK((options.attn_impl == AttnImpl::kEager) == (c.partition == 0));
+    CHECK(options.warnings.size() == (c.limit == c.max_seq_len ? 0 : 1));
+  }
+  // What was said is kept to, or refused.
+  CHECK(Resolve("max_seq_len: 65536").attn_impl == AttnImpl::kFlashAttn);
+  CHECK(ErrorOf("max_seq_len: 40000").starts_with(
+      "c.yaml:2: max_seq_len: 40000: max_seq_len is 40000, which is not a "
+      "multiple of the partition length 16384; "));
+}
+
 TEST_CASE("scaled RoPE allows longer sequences than the model's own limit") {
   const TempDir temp;
   WriteTestFile(temp / "c.yaml",
@@ -212,8 +247,13 @@ TEST_CASE("what is against a rule is refused by key, value, rule and line") {
       {"attn_impl: paged",
        "c.yaml:2: attn_impl: paged: expected one of: eager, flash_attn"},
       {"attn_impl: eager",
-       "default: max_seq_len: not set: eager attention goes up to 32768; this "
-       "is 65536: set attn_impl: flash_attn"},
+       "c.yaml:2: attn_impl: eager: eager attention goes up to 32768, and "
+       "max_seq_len is 65536, the model's own limit; leave attn_impl out, or "
+       "set it to flash_attn"},
+      {"kvcache_partition_len: 48000",
+       "c.yaml:2: kvcache_partition_len: 48000: max_seq_len is 65536, the "
+       "model's own limit, which is not a multiple of the partition length "
+       "48000; the nearest that are: 48000 and 96000"},
       {"max_seq_len: 20000\nkvcache_partition_len: 16384",
        "c.yaml:3: kvcache_partition_len: 16384: max_seq_len is 20000, which is "
        "not a multiple of the partition length 16384; the nearest that are: "
