@@ -23,6 +23,8 @@ constexpr int kEagerLimit = 32768;
 constexpr int kDefaultPartition = 16384;
 // A default is not smaller than this: partitions are attended to one by one.
 constexpr int kLeastDefaultPartition = 1024;
+// Far more than a CPU gains from; tiles are measured for each size.
+constexpr int kMaxBatchSize = 1024;
 constexpr int kPrefillUnit = 64;
 constexpr int kMaxPrefillChunk = 4096;
 constexpr int kBlockUnit = 16;
@@ -219,6 +221,9 @@ class Reader {
 
 void ResolveBatchSizes(const Reader& read, CompileOptions* options) {
   options->batch_size = read.Integer("batch_size", 1).value_or(1);
+  if (options->batch_size > kMaxBatchSize) {
+    read.Fail("batch_size", fmt::format("expected at most {}", kMaxBatchSize));
+  }
   std::vector<int> sizes =
       read.Integers("decoder_batch_sizes")
           .value_or(std::vector<int>{options->batch_size});

@@ -229,6 +229,14 @@ TEST_CASE("what is against a rule is refused by key, value, rule and line") {
        "c.yaml:3: 'batch_size' is set twice, first at c.yaml:2"},
       {"batch_size: 0",
        "c.yaml:2: batch_size: 0: expected a whole number of at least 1"},
+      {"batch_size: 1025",
+       "c.yaml:2: batch_size: 1025: expected at most 1024"},
+      {"batch_size: 99999999999",
+       "c.yaml:2: batch_size: 99999999999: expected a whole number of at least "
+       "1"},
+      {"max_seq_len: 64\nprefill_chunk_size: 4160",
+       "c.yaml:3: prefill_chunk_size: 4160: expected a multiple of 64, at most "
+       "4096"},
       {"batch_size: 1.5",
        "c.yaml:2: batch_size: 1.5: expected a whole number of at least 1"},
       {"batch_size: yes",
