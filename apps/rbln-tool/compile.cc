@@ -11,7 +11,9 @@
 #include <mutex>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "compiler/options.h"
+#include "job/parameters.h"
 #include "rbln-tool/commands.h"
 
 namespace rbln {
@@ -88,6 +90,24 @@ CompileConfig ReadConfig(const CompileFlags& flags) {
   return config;
 }
 
+// Defaults for generate meet its own rules, before any work is done, and by
+// where each was set.
+void CheckSampling(const CompileConfig& config, const CompileOptions& options,
+                   int vocab_size) {
+  for (const auto& [name, value] : options.sampling.values) {
+    const std::string key = "sampling." + name;
+    try {
+      RequestParams params;
+      params.sampling.max_tokens.reset();  // what min_tokens is held against
+      SetParameter(params, name, ParseJson(value, key, ErrorKind::kUsage));
+      Normalize(params.sampling, vocab_size);
+    } catch (const Error& error) {
+      throw UsageError("{}: sampling: {}", config.Find(key)->origin,
+                       error.what());
+    }
+  }
+}
+
 void RunCompile(const CompileFlags& flags, const CommonFlags& common) {
   const CompileConfig config = ReadConfig(flags);
   const ConfigValue* model = config.Find("model");
@@ -99,6 +119,7 @@ void RunCompile(const CompileFlags& flags, const CommonFlags& common) {
   const Checkpoint checkpoint = Checkpoint::Open(
       model->text, load_format != nullptr && load_format->text == "dummy");
   const CompileOptions options = ResolveOptions(config, checkpoint.model());
+  CheckSampling(config, options, checkpoint.model().vocab_size);
   for (const std::string& warning : options.warnings) spdlog::warn(warning);
 
   CompileSettings settings;

@@ -20,7 +20,8 @@ enum class KvFormat { kFloat32, kBFloat16, kInt8 };
 // Defaults for generate; unset means that rbln.yaml says nothing.
 struct SamplingDefaults {
   // Name as in README.md ("temperature", "max_tokens", ...) to its value as
-  // JSON text. Names and ranges were checked.
+  // JSON text. Names were checked; values are for generate's rules, which the
+  // running half has.
   std::map<std::string, std::string> values;
 };
 

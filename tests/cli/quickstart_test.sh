@@ -77,6 +77,19 @@ expect 2 'rbln-tool compile --help' "$tool" compile --no-such-flag
 echo 'bacth_size: 3' >"$work/bad.yaml"
 expect 2 "unknown key 'bacth_size'; the nearest known one is 'batch_size'" \
   "$tool" compile "$work/bad.yaml" --model examples/tiny-chat
+# Defaults for generate are checked by its rules, and named by their place.
+while read -r value message; do
+  printf 'sampling:\n  n: 1\n  %s\n' "${value/:/: }" >"$work/bad.yaml"
+  expect 2 "bad.yaml:3: sampling: $message" \
+    "$tool" compile "$work/bad.yaml" --model examples/tiny-chat
+done <<'VALUES'
+temperature:abc temperature must be a number, got "abc"
+temperature:-1 temperature must be in \[0, 2\], got -1
+max_tokens:0 max_tokens must be at least 1, got 0
+top_k:-5 top_k must be 0 (disable), or at least 1, got -5
+stop_token_ids:[99999] stop_token_ids must be token ids from 0 to 1535, got 99999
+truncate_prompt_tokens:0 truncate_prompt_tokens must be at least 1, or -1, got 0
+VALUES
 expect 3 'not a compiled directory' \
   "$tool" generate "$work/p.jsonl" --model examples/tiny-chat
 echo "all as expected"
