@@ -120,6 +120,9 @@ void RunCompile(const CompileFlags& flags, const CommonFlags& common) {
       model->text, load_format != nullptr && load_format->text == "dummy");
   const CompileOptions options = ResolveOptions(config, checkpoint.model());
   CheckSampling(config, options, checkpoint.model().vocab_size);
+  for (const std::string& warning : checkpoint.warnings()) {
+    spdlog::warn(warning);
+  }
   for (const std::string& warning : options.warnings) spdlog::warn(warning);
 
   CompileSettings settings;

@@ -109,6 +109,19 @@ class FileSource : public WeightSource {
 
   uint64_t total_bytes() const override { return total_bytes_; }
 
+  // Tensors that no part of the model takes, but for those that others save
+  // without a use: rotary frequencies, and an output matrix that is tied.
+  std::vector<std::string> Surplus() const {
+    std::vector<std::string> names;
+    for (const auto& [name, found] : found_) {
+      if (!tensors_.contains(name) && name != "lm_head.weight" &&
+          !name.ends_with("rotary_emb.inv_freq")) {
+        names.push_back(name);
+      }
+    }
+    return names;
+  }
+
  private:
   struct Tensor {
     size_t file;
@@ -355,8 +368,16 @@ Checkpoint Checkpoint::Open(const std::string& directory, bool dummy) {
     checkpoint.weights_ =
         std::make_unique<DummySource>(checkpoint.model_, config);
   } else {
-    checkpoint.weights_ = std::make_unique<FileSource>(
-        checkpoint.directory_, checkpoint.model_, config);
+    auto source = std::make_unique<FileSource>(checkpoint.directory_,
+                                               checkpoint.model_, config);
+    if (const std::vector<std::string> surplus = source->Surplus();
+        !surplus.empty()) {
+      checkpoint.warnings_.push_back(fmt::format(
+          "{}: {} tensors are not of the model that config.json describes, "
+          "such as '{}'; they are left out",
+          checkpoint.directory_, surplus.size(), surplus.front()));
+    }
+    checkpoint.weights_ = std::move(source);
   }
   return checkpoint;
 }

@@ -120,12 +120,15 @@ class Checkpoint {
   const WeightSource& weights() const { return *weights_; }
   // The directory that was opened (inside the cache, for a hub id).
   const std::string& directory() const { return directory_; }
+  // What is odd about it and yet no error, for the log.
+  const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
   Checkpoint() = default;
   ModelDescription model_;
   std::unique_ptr<const WeightSource> weights_;
   std::string directory_;
+  std::vector<std::string> warnings_;
 };
 
 }  // namespace rbln

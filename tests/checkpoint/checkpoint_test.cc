@@ -227,6 +227,28 @@ TEST_CASE("bad weights are refused by file and tensor") {
                            "off") != std::string::npos);
 }
 
+TEST_CASE("surplus tensors are warned of, but not those that are known") {
+  const TempDir temp;
+  Json config = GoodConfig();
+  config["num_hidden_layers"] = 2;
+  const std::string two = Safetensors(config, [](Json& header) {
+    for (const char* name :
+         {"lm_head.weight", "model.layers.0.self_attn.rotary_emb.inv_freq"}) {
+      header[name] = {
+          {"dtype", "F32"}, {"shape", {0}}, {"data_offsets", {0, 0}}};
+    }
+  });
+  WriteTestFile(temp / "model.safetensors", two);
+  WriteTestFile(temp / "config.json", config.dump());
+  CHECK(Checkpoint::Open(temp.path(), false).warnings().empty());
+  WriteTestFile(temp / "config.json", GoodConfig().dump());
+  CHECK(Checkpoint::Open(temp.path(), false).warnings() ==
+        std::vector<std::string>{
+            temp.path() +
+            ": 9 tensors are not of the model that config.json describes, such "
+            "as 'model.layers.1.input_layernorm.weight'; they are left out"});
+}
+
 TEST_CASE("shards are found, and an index cannot lead out of the directory") {
   const TempDir temp;
   WriteTestFile(temp / "config.json", GoodConfig().dump());
