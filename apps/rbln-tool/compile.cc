@@ -15,6 +15,8 @@
 #include "compiler/options.h"
 #include "job/parameters.h"
 #include "rbln-tool/commands.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
 
 namespace rbln {
 namespace {
@@ -108,6 +110,43 @@ void CheckSampling(const CompileConfig& config, const CompileOptions& options,
   }
 }
 
+// Tries the files that are copied as they are, and says what generate would
+// refuse. No error: a directory may be for bench, and two of the three files can
+// be put aside by a flag.
+void TryTextFiles(const std::string& directory, bool dummy, int vocab_size) {
+  const auto attempt = [](const char* consequence, const auto& load) {
+    try {
+      load();
+    } catch (const Error& error) {
+      spdlog::warn("{}; generate {}", error.what(), consequence);
+    }
+  };
+  // A shape to be timed comes as a config.json alone.
+  if (!dummy || FileExists(directory + "/tokenizer.json")) {
+    attempt("will refuse the model", [&] {
+      Tokenizer::Load(directory, ErrorKind::kUsage);
+    });
+  }
+  attempt("will want --chat-template", [&] {
+    ChatTemplate::Load(directory, /*with_tools=*/false, ErrorKind::kUsage);
+    ChatTemplate::Load(directory, /*with_tools=*/true, ErrorKind::kUsage);
+  });
+  const std::string generation = directory + "/generation_config.json";
+  if (!FileExists(generation)) return;
+  attempt("will want --generation-config none", [&] {
+    ParameterDefaults defaults({});
+    defaults.Apply(
+        GenerationConfigValues(ReadJsonFile(generation, ErrorKind::kUsage)),
+        generation);
+    SamplingParams sampling = defaults.params().sampling;
+    try {
+      Normalize(sampling, vocab_size);
+    } catch (const Error& error) {
+      throw UsageError("{}: {}", generation, error.what());
+    }
+  });
+}
+
 void RunCompile(const CompileFlags& flags, const CommonFlags& common) {
   const CompileConfig config = ReadConfig(flags);
   const ConfigValue* model = config.Find("model");
@@ -124,6 +163,8 @@ void RunCompile(const CompileFlags& flags, const CommonFlags& common) {
     spdlog::warn(warning);
   }
   for (const std::string& warning : options.warnings) spdlog::warn(warning);
+  TryTextFiles(checkpoint.directory(), options.dummy_weights,
+               checkpoint.model().vocab_size);
 
   CompileSettings settings;
   settings.threads = flags.threads;

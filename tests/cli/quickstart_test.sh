@@ -90,6 +90,19 @@ top_k:-5 top_k must be 0 (disable), or at least 1, got -5
 stop_token_ids:[99999] stop_token_ids must be token ids from 0 to 1535, got 99999
 truncate_prompt_tokens:0 truncate_prompt_tokens must be at least 1, or -1, got 0
 VALUES
+# What generate would refuse is said when the model is compiled.
+cp -r examples/tiny-chat "$work/odd"
+echo '{' >"$work/odd/tokenizer.json"
+echo '{% if %}' >"$work/odd/chat_template.jinja"
+echo '{"temperature": -1}' >"$work/odd/generation_config.json"
+expect 0 'odd/tokenizer.json: .*; generate will refuse the model' \
+  "$tool" compile "$work/odd" --output "$work/odd.rbln"
+grep -q 'odd/chat_template.jinja: .*; generate will want --chat-template' \
+  "$work/err" || fail 'chat template not tried'
+grep -q 'odd/generation_config.json: temperature must be .*; generate will want --generation-config none' \
+  "$work/err" || fail 'generation config not tried'
+expect 3 'odd.rbln/tokenizer.json: ' \
+  "$tool" generate "$work/p.jsonl" --model "$work/odd.rbln"
 expect 3 'not a compiled directory' \
   "$tool" generate "$work/p.jsonl" --model examples/tiny-chat
 echo "all as expected"
