@@ -223,6 +223,18 @@ void AddCompileCommand(CLI::App& app, const CommonFlags& common,
         ->type_name(key.value_name)
         ->group("Config keys (over the file's)");
   }
+  for (const ParameterInfo& parameter : Parameters()) {
+    const std::string name = std::string("sampling.") + parameter.name;
+    command
+        ->add_option_function<std::string>(
+            FlagName(name),
+            [flags, name](const std::string& value) {
+              flags->keys[name] = value;
+            },
+            parameter.help)
+        ->type_name("VALUE")
+        ->group("Defaults for generate (over the file's)");
+  }
   command->add_option("--threads", flags->threads,
                       "Threads to pack with; default what this process is "
                       "granted");

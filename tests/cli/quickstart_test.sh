@@ -90,6 +90,14 @@ top_k:-5 top_k must be 0 (disable), or at least 1, got -5
 stop_token_ids:[99999] stop_token_ids must be token ids from 0 to 1535, got 99999
 truncate_prompt_tokens:0 truncate_prompt_tokens must be at least 1, or -1, got 0
 VALUES
+# Every key is also a flag.
+expect 2 '--sampling.top-k: sampling: top_k must be .*, got -5' \
+  "$tool" compile examples/rbln.yaml --output "$dir" --sampling.top-k -5
+expect 0 '' "$tool" compile examples/rbln.yaml --output "$work/flags.rbln" \
+  --sampling.max-tokens 7 --sampling.stop '[".", "!"]' --quantization.weights int8
+"$tool" inspect "$work/flags.rbln" >"$work/out"
+grep -q '"max_tokens":7.*"stop":\["\.","!"\]' "$work/out" || fail 'sampling flags'
+grep -q 'weights  *int8' "$work/out" || fail 'quantization flags'
 # What generate would refuse is said when the model is compiled.
 cp -r examples/tiny-chat "$work/odd"
 echo '{' >"$work/odd/tokenizer.json"
