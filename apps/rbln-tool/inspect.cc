@@ -274,9 +274,18 @@ void PrintSharding(const std::string& directory, const Manifest& manifest) {
   }
 }
 
-// How long steps take on paper.
-void PrintEstimate(const std::string& directory, const Manifest& manifest,
-                   const InspectFlags& flags) {
+// How long a step of a program takes on paper.
+struct Estimate {
+  std::string program;
+  int depth = 0;
+  double compute = 0;   // seconds
+  double exchange = 0;  // seconds
+  double tokens_per_second = 0;
+};
+
+std::vector<Estimate> EstimateSteps(const std::string& directory,
+                                    const Manifest& manifest,
+                                    const InspectFlags& flags) {
   Limits limits;
   limits.read = flags.memory * 1e9;
   limits.peak = flags.compute * 1e9;
@@ -290,6 +299,22 @@ void PrintEstimate(const std::string& directory, const Manifest& manifest,
   alone.network = alone.latency = 0;
   const int depth =
       flags.depth > 0 ? flags.depth : std::min(1024, manifest.max_seq_len - 1);
+  std::vector<Estimate> estimates;
+  for (const StepWork& step : CountSteps(directory, manifest, depth)) {
+    // The slowest rank keeps the others waiting.
+    double compute = 0, total = 0;
+    for (const Work& work : step.ranks) {
+      compute = std::max(compute, alone.Floor(work));
+      total = std::max(total, limits.Floor(work));
+    }
+    estimates.push_back({step.name, step.name == "prefill" ? 0 : depth, compute,
+                         total - compute, step.rows / total});
+  }
+  return estimates;
+}
+
+void PrintEstimate(const std::vector<Estimate>& estimates,
+                   const InspectFlags& flags) {
   fmt::print("\nestimate, a rank at {} GB/s of memory and {} Gop/s", flags.memory,
              flags.compute);
   if (flags.network > 0 || flags.latency > 0) {
@@ -300,17 +325,30 @@ void PrintEstimate(const std::string& directory, const Manifest& manifest,
   }
   fmt::print("\n  {:<20} {:>6} {:>12} {:>12} {:>12} {:>12}\n", "program",
              "depth", "compute ms", "exchange ms", "step ms", "tokens/s");
-  for (const StepWork& step : CountSteps(directory, manifest, depth)) {
-    // The slowest rank keeps the others waiting.
-    double compute = 0, total = 0;
-    for (const Work& work : step.ranks) {
-      compute = std::max(compute, alone.Floor(work));
-      total = std::max(total, limits.Floor(work));
-    }
+  for (const Estimate& one : estimates) {
     fmt::print("  {:<20} {:>6} {:>12.3f} {:>12.3f} {:>12.3f} {:>12.1f}\n",
-               step.name, step.name == "prefill" ? 0 : depth, compute * 1e3,
-               (total - compute) * 1e3, total * 1e3, step.rows / total);
+               one.program, one.depth, one.compute * 1e3, one.exchange * 1e3,
+               (one.compute + one.exchange) * 1e3, one.tokens_per_second);
   }
+}
+
+OrderedJson EstimateJson(const std::vector<Estimate>& estimates,
+                         const InspectFlags& flags) {
+  OrderedJson json = {{"memory_bandwidth", flags.memory},
+                      {"compute", flags.compute},
+                      {"network_bandwidth", flags.network},
+                      {"network_latency", flags.latency}};
+  json["steps"] = OrderedJson::array();
+  for (const Estimate& one : estimates) {
+    json["steps"].push_back(
+        {{"program", one.program},
+         {"depth", one.depth},
+         {"compute_ms", one.compute * 1e3},
+         {"exchange_ms", one.exchange * 1e3},
+         {"ms_per_step", (one.compute + one.exchange) * 1e3},
+         {"tokens_per_s", one.tokens_per_second}});
+  }
+  return json;
 }
 
 void PrintDirectory(const std::string& directory, const Manifest& manifest,
@@ -415,11 +453,17 @@ void RunInspect(const InspectFlags& flags) {
         json["programs"][name] = ProgramJson(ReadProgram(path + "/" + name));
       }
     }
+    if (flags.memory > 0) {
+      json["estimate"] =
+          EstimateJson(EstimateSteps(path, manifest, flags), flags);
+    }
     fmt::print("{}\n", json.dump(2));
     return;
   }
   PrintDirectory(path, manifest, flags.verify);
-  if (flags.memory > 0) PrintEstimate(path, manifest, flags);
+  if (flags.memory > 0) {
+    PrintEstimate(EstimateSteps(path, manifest, flags), flags);
+  }
 }
 
 }  // namespace

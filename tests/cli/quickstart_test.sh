@@ -35,6 +35,8 @@ grep -q 'layers.0.gate_up' "$work/out" || fail 'inspect FILE'
 expect 0 '' "$tool" inspect "$dir" --graph
 grep -q 'digraph' "$work/out" || fail 'inspect --graph'
 expect 0 '' "$tool" inspect "$dir" --json
+expect 0 '' "$tool" inspect "$dir" --json --memory-bandwidth 40 --compute 1000
+grep -q '"ms_per_step"' "$work/out" || fail 'no estimate in JSON'
 
 expect 0 'prompts answered' \
   "$tool" generate examples/prompts.jsonl --model "$dir" -o "$work/a.jsonl"
