@@ -1,5 +1,6 @@
 // rbln-tool inspect: what is in a compiled directory or a program.
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -211,6 +212,12 @@ void Verify(const std::string& directory, const Manifest& manifest) {
           path, file.bytes().size(), HashBytes(file.bytes()), entry.size,
           entry.checksum);
     }
+  }
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    const std::string name = entry.path().filename();
+    if (name == kManifestName || manifest.files.contains(name)) continue;
+    spdlog::warn("{}/{} is not part of the compiled directory", directory,
+                 name);
   }
 }
 

@@ -30,6 +30,9 @@ expect 0 'kept 10 of 11' "$tool" compile examples/rbln.yaml --output "$dir" \
   --decoder-batch-sizes 8,4,2,1
 expect 0 '' "$tool" inspect "$dir" --verify
 grep -q 'every byte verified' "$work/out" || fail 'inspect --verify'
+touch "$dir/notes.txt"
+expect 0 'tiny.rbln/notes.txt is not part of' "$tool" inspect "$dir" --verify
+rm "$dir/notes.txt"
 expect 0 '' "$tool" inspect "$dir/decoder_batch_4.rbln"
 grep -q 'layers.0.gate_up' "$work/out" || fail 'inspect FILE'
 expect 0 '' "$tool" inspect "$dir" --graph
