@@ -28,6 +28,12 @@ int ShareOfThreads(const World& world) {
 Cluster::Cluster(double patience) : world_(World::Join(patience)) {}
 Cluster::~Cluster() = default;
 
+std::string Cluster::ThreadsReason(int asked) const {
+  if (asked > 0) return "--threads";
+  const std::string granted = GrantedCpus().reason;
+  return world_ == nullptr ? granted : "this process's share of " + granted;
+}
+
 void Cluster::Together(const std::function<void()>& work) {
   if (world_ == nullptr) return work();
   std::exception_ptr error;

@@ -45,6 +45,8 @@ class Cluster {
                                  RuntimeOptions options,
                                  const std::function<void(const MemoryPlan&)>&
                                      plan = nullptr);
+  // Why the model has the threads it has; `asked`: by a flag, 0: none.
+  std::string ThreadsReason(int asked) const;
 
  private:
   std::unique_ptr<World> world_;

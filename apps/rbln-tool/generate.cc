@@ -297,6 +297,10 @@ int Generate(GenerateFlags flags, const CommonFlags& common) {
       model, flags.runtime, [&](const MemoryPlan& plan) {
         if (cluster.leads()) SayPlan(model, plan);
       });
+  if (cluster.leads()) {
+    spdlog::info("threads: {} ({})", executor->threads(),
+                 cluster.ThreadsReason(flags.runtime.threads));
+  }
   if (!cluster.leads_replica()) {
     cluster.Alone([&] { executor->Follow(); });
     return 0;

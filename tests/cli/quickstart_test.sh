@@ -71,7 +71,7 @@ done <<'VARIANTS'
 5,3 192 2
 VARIANTS
 # The same bytes with one sequence at a time, and on one thread.
-expect 0 'prompts answered' "$tool" generate examples/prompts.jsonl \
+expect 0 'threads: 1 (--threads)' "$tool" generate examples/prompts.jsonl \
   --model "$dir" -o "$work/b.jsonl" --max-num-seqs 1 --threads 1 \
   --no-prefix-caching
 cmp "$work/a.jsonl" "$work/b.jsonl" || fail 'answers depend on the batch'
