@@ -29,6 +29,9 @@ void AddGenerateCommand(CLI::App& app, const CommonFlags& common,
 
 void AddMergeCommand(CLI::App& app, const CommonFlags& common, int& exit_code);
 
+// The completion script for `shell`, bash or zsh, of all that --help shows.
+std::string CompletionScript(const CLI::App& app, const std::string& shell);
+
 // The compiled directory to run: `named`, else RBLN_MODEL, else the output of
 // ./rbln.yaml. Throws Error(kUsage) where none of them says one.
 std::string ModelDirectory(const std::string& named);

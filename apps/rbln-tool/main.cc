@@ -55,6 +55,15 @@ int Main(int argc, char** argv) {
   app.add_option("--color", color, "Colour messages: auto, always or never")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str();
+  // For the build, which installs what it prints.
+  app.add_option_function<std::string>(
+         "--completion",
+         [&app](const std::string& shell) {
+           fmt::print("{}", CompletionScript(app, shell));
+           throw CLI::Success();
+         })
+      ->check(CLI::IsMember({"bash", "zsh"}))
+      ->group("");
   app.parse_complete_callback([&] {
     common.color = WantsColor(color);
     SetUpLog(common);

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs the library, builds examples/embed against it and asks the example
-# model a question. Arguments: the build directory, the source directory.
+# Installs the tool with its completions and the library, builds examples/embed
+# against that, and asks the example model a question. Arguments: the build
+# directory, the source directory.
 set -euo pipefail
 build=$1
 source=$2
@@ -8,6 +9,8 @@ work=$(mktemp -d)
 export XDG_CACHE_HOME=$work/cache
 trap 'rm -rf "$work"' EXIT
 cmake --install "$build" --prefix "$work/prefix" >/dev/null
+test -s "$work/prefix/share/bash-completion/completions/rbln-tool"
+test -s "$work/prefix/share/zsh/site-functions/_rbln-tool"
 cmake -S "$source/examples/embed" -B "$work/build" -G Ninja \
   -DCMAKE_PREFIX_PATH="$work/prefix" ${3:+-DCMAKE_CXX_FLAGS="$3"} >/dev/null
 cmake --build "$work/build" >/dev/null
