@@ -247,9 +247,25 @@ void ReadRope(const Reader& config, ModelDescription* model) {
   }
 }
 
+// The tokens that end a text: one id, or a list. Generate reads them, from the
+// compiled directory; here they are only checked.
+void CheckEos(const Reader& config) {
+  const Json* eos = config.Find("eos_token_id");
+  if (eos == nullptr) return;
+  const auto is_id = [](const Json& id) { return id.is_number_integer(); };
+  if (eos->is_array() ? std::all_of(eos->begin(), eos->end(), is_id)
+                      : is_id(*eos)) {
+    return;
+  }
+  throw UsageError("{}: 'eos_token_id' is {}, expected a token id or a list of "
+                   "them",
+                   config.name(), Reader::Short(*eos));
+}
+
 // Which layers attend to a window only.
 void ReadWindows(const Reader& config, ModelDescription* model) {
   model->sliding_window.assign(model->num_layers, 0);
+  config.Integer("sliding_window", 0, 0);  // checked where it is not used, too
   const bool mistral = model->architecture == "MistralForCausalLM";
   const bool qwen = model->architecture.starts_with("Qwen");
   if (!mistral && !(qwen && config.Flag("use_sliding_window", false))) return;
@@ -351,6 +367,7 @@ ModelDescription ParseModelConfig(std::string_view config_json,
   }
   ReadRope(config, &model);
   ReadWindows(config, &model);
+  CheckEos(config);
   const std::string dtype =
       config.Text("dtype", config.Text("torch_dtype", "bfloat16"));
   model.dtype = dtype == "float32"   ? DType::kFloat32

@@ -133,12 +133,36 @@ std::string JsonText(const std::string& key, const YAML::Node& node,
   }
 }
 
-// The text under which a value is kept: JSON for sampling and for lists, other
-// scalars as they are.
+// The text under which a value is kept: JSON for sampling and for the one list,
+// other scalars as they are.
 std::string ValueText(const std::string& key, const YAML::Node& node,
                       const std::string& origin) {
-  if (node.IsScalar() && !key.starts_with("sampling.")) return node.Scalar();
-  return JsonText(key, node, origin);
+  const bool sampling = key.starts_with("sampling.");
+  if (node.IsScalar() && !sampling) return node.Scalar();
+  const std::string text = JsonText(key, node, origin);
+  if (!sampling && !(node.IsSequence() && key == "decoder_batch_sizes")) {
+    throw UsageError("{}: {}: expected one value, found {}", origin, key, text);
+  }
+  return text;
+}
+
+// The line on which '---' begins a second YAML document, which the parser would
+// pass over; 0 where there is none.
+int SecondDocument(std::string_view text) {
+  bool begun = false;
+  for (int number = 1; !text.empty(); ++number) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.starts_with("---") &&
+        (line.size() == 3 || line[3] == ' ' || line[3] == '\r')) {
+      if (begun) return number;
+      begun = true;
+    }
+    const size_t first = line.find_first_not_of(" \t\r");
+    begun |= first != line.npos && line[first] != '#' && line[0] != '%';
+  }
+  return 0;
 }
 
 // Reads keys of a config by the types that the rules give them.
@@ -451,7 +475,14 @@ const std::vector<CompileConfig::Key>& CompileConfig::Keys() {
 }
 
 CompileConfig CompileConfig::FromFile(const std::string& path) {
-  const std::string text = ReadFile(path, ErrorKind::kUsage, 1 << 20);
+  std::string text = ReadFile(path, ErrorKind::kUsage, 1 << 20);
+  // The parser takes a line's end at the end of the file for the end of a quoted
+  // value, too.
+  text.erase(text.find_last_not_of(" \t\r\n") + 1);
+  if (const int line = SecondDocument(text); line > 0) {
+    throw UsageError("{}:{}: expected one document, found another behind '---'",
+                     path, line);
+  }
   CompileConfig config;
   try {
     const YAML::Node root = YAML::Load(text);
@@ -529,6 +560,9 @@ CompileOptions ResolveOptions(const CompileConfig& config,
   options.model = *source;
   if (const std::optional<std::string> output = read.Text("output")) {
     if (output->empty()) read.Fail("output", "name a directory");
+    if (output->starts_with('~')) {
+      read.Fail("output", "'~' is not expanded here; write the whole path");
+    }
     options.output = *output;
   } else {
     // Made absolute, since "." and ".." say no name.

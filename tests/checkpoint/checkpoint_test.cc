@@ -154,6 +154,12 @@ TEST_CASE("a bad config.json is refused by what is wrong in it") {
        "c: rope_scaling: 'factor' is -2.0, expected a positive number"},
       {"rope_scaling", {{"type", "linear"}},
        "c: rope_scaling: 'factor' is missing"},
+      {"eos_token_id", "x",
+       "c: 'eos_token_id' is \"x\", expected a token id or a list of them"},
+      {"eos_token_id", {2, 2.5},
+       "c: 'eos_token_id' is [2,2.5], expected a token id or a list of them"},
+      {"sliding_window", -1,
+       "c: 'sliding_window' is -1, expected a whole number from 0 to 16777216"},
       {"quantization_config", {{"bits", 4}},
        "c: the weights are quantized already ('quantization_config': "
        "{\"bits\":4}); give the checkpoint in float32, float16 or bfloat16"},

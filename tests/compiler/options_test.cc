@@ -200,6 +200,15 @@ TEST_CASE("sampling values are kept as JSON, of a file as of a flag") {
                                       "not YAML: "));
 }
 
+TEST_CASE("a config may say where its one document begins") {
+  const TempDir temp;
+  WriteTestFile(temp / "c.yaml",
+                "# settings\n%YAML 1.2\n---\nmodel: m # ---\n"
+                "max_seq_len: 64\noutput: a---\n");
+  const CompileConfig config = CompileConfig::FromFile(temp / "c.yaml");
+  CHECK(ResolveOptions(config, Model()).output == "a---");
+}
+
 TEST_CASE("the output is named after the model's directory") {
   const auto output = [](const std::string& model) {
     CompileConfig config;
@@ -305,6 +314,17 @@ TEST_CASE("what is against a rule is refused by key, value, rule and line") {
       {"sampling:\n  stop: \"\xff\"",
        "c.yaml:3: sampling.stop: the value is not UTF-8"},
       {"sampling: \"\xff\"", "c.yaml:2: sampling: the value is not UTF-8"},
+      {"batch_size: [3]", "c.yaml:2: batch_size: expected one value, found [3]"},
+      {"output: []", "c.yaml:2: output: expected one value, found []"},
+      {"decoder_batch_sizes: {a: 1}",
+       "c.yaml:2: decoder_batch_sizes: expected one value, found {\"a\":1}"},
+      {"output: ~/x",
+       "c.yaml:2: output: ~/x: '~' is not expanded here; write the whole path"},
+      {"output: 'a\n", "c.yaml:2:11: not YAML: illegal EOF in scalar"},
+      {"output: \"a\nbatch_size: 2\n\n",
+       "c.yaml:3:14: not YAML: illegal EOF in scalar"},
+      {"batch_size: 2\n---\nbatch_size: 3\n",
+       "c.yaml:3: expected one document, found another behind '---'"},
       {"quantization: int4",
        "c.yaml:2: quantization: expected keys below it, found \"int4\""},
   };
