@@ -229,10 +229,28 @@ std::optional<Manifest> LastManifest(const std::string& output) {
   }
 }
 
+// Where `output` leads: a link stays, and what it names is compiled to.
+std::string FollowLinks(const std::string& output) {
+  fs::path path = output;
+  std::error_code error;
+  for (int links = 0; fs::is_symlink(path, error); ++links) {
+    if (links == 40) {  // as many as Linux follows
+      throw UsageError("output: {}: its links lead nowhere", output);
+    }
+    path = path.parent_path() / fs::read_symlink(path);
+  }
+  return path;
+}
+
 // Whether `output` may be replaced: it is not there, empty, or of our making.
 void CheckOutput(const std::string& output) {
   std::error_code ignored;
   if (!fs::exists(output, ignored)) return;
+  if (fs::equivalent(output, ".", ignored)) {
+    throw UsageError("output: {} is the current directory, which cannot be "
+                     "replaced; name another one",
+                     output);
+  }
   if (!fs::is_directory(output, ignored)) {
     throw UsageError("output: {} is a file; name a directory", output);
   }
@@ -254,7 +272,8 @@ CompileReport Compile(const Checkpoint& checkpoint,
                       const CompileOptions& options,
                       const CompileSettings& settings) {
   const auto start = std::chrono::steady_clock::now();
-  CheckOutput(options.output);
+  const std::string output = FollowLinks(options.output);
+  CheckOutput(output);
   const ModelDescription& model = checkpoint.model();
   const std::string target = ResolveTarget(options.target);
   const int threads =
@@ -324,14 +343,14 @@ CompileReport Compile(const Checkpoint& checkpoint,
     weights_names.push_back(WeightsFileName(rank, ranks));
   }
   const std::optional<Manifest> last =
-      settings.force ? std::nullopt : LastManifest(options.output);
+      settings.force ? std::nullopt : LastManifest(output);
   const auto unchanged = [&](const std::string& name) {
     if (!last) return false;
     const auto before = last->files.find(name);
     std::error_code error;
     return before != last->files.end() &&
            before->second.checksum == manifest.files[name].checksum &&
-           fs::file_size(options.output + "/" + name, error) ==
+           fs::file_size(output + "/" + name, error) ==
                before->second.size;
   };
   // Panels do not depend on the target, so that a compile for another one keeps
@@ -360,13 +379,13 @@ CompileReport Compile(const Checkpoint& checkpoint,
 
   if (!report.written.empty() || !last ||
       last->ToJson() != manifest.ToJson()) {
-    if (!keep_weights) CheckDisk(options.output, packed);
-    Staging staging(options.output);
+    if (!keep_weights) CheckDisk(output, packed);
+    Staging staging(output);
     std::atomic<uint64_t> done{0};
     for (int rank = 0; rank < ranks; ++rank) {
       const std::string& name = weights_names[rank];
       if (keep_weights) {
-        const std::string from = options.output + "/" + name;
+        const std::string from = output + "/" + name;
         std::error_code error;
         fs::create_hard_link(from, staging / name, error);
         if (error) fs::copy_file(from, staging / name);
@@ -386,8 +405,8 @@ CompileReport Compile(const Checkpoint& checkpoint,
       WriteNewFile(staging / name, content);
     }
     WriteNewFile(staging / kManifestName, manifest.ToJson());
-    CheckOutput(options.output);  // again: packing may have taken hours
-    staging.MoveTo(options.output);
+    CheckOutput(output);  // again: packing may have taken hours
+    staging.MoveTo(output);
     if (report.written.empty()) report.written.push_back(kManifestName);
   }
 

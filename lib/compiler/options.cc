@@ -571,7 +571,8 @@ CompileOptions ResolveOptions(const CompileConfig& config,
     if (!name.has_filename()) name = name.parent_path();
     options.output = name.filename().string() + ".rbln";
   }
-  while (options.output.size() > 1 && options.output.back() == '/') {
+  while (options.output.size() > 1 &&
+         (options.output.back() == '/' || options.output.ends_with("/."))) {
     options.output.pop_back();
   }
   ResolveBatchSizes(read, &options);

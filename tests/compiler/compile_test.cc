@@ -89,6 +89,39 @@ TEST_CASE("a directory that holds somebody's files is not compiled over") {
   CHECK(ReadTestFile(temp / "else/prefill.rbln") == "x");
 }
 
+TEST_CASE("a link to the output stays, and the current directory is refused") {
+  const TempDir temp;
+  const Checkpoint checkpoint = Checkpoint::Open(kModel, false);
+  fs::create_directories(temp / "far");
+  // Relative to the link, to what is not there yet.
+  fs::create_symlink("far/real", temp / "link");
+  fs::create_symlink(temp / "link", temp / "link-to-link");
+  Compile(checkpoint, Options(temp / "link-to-link"), {});
+  CHECK(Compile(checkpoint, Options(temp / "far/real"), {}).up_to_date());
+  CompileOptions other = Options(temp / "link");
+  other.decoder_batch_sizes = {2};
+  CHECK(!Compile(checkpoint, other, {}).up_to_date());
+  CHECK(fs::is_symlink(temp / "link"));
+  CHECK(!fs::exists(temp / "far/real/decoder_batch_1.rbln"));
+  CHECK(!fs::exists(temp / "link.partial"));
+  CHECK(!fs::exists(temp / "far/real.partial"));
+
+  fs::create_symlink("b", temp / "a");
+  fs::create_symlink("a", temp / "b");
+  CHECK(ErrorOf(ErrorKind::kUsage, [&] {
+          Compile(checkpoint, Options(temp / "a"), {});
+        }) == "output: " + temp.path() + "/a: its links lead nowhere");
+
+  const fs::path before = fs::current_path();
+  fs::create_directories(temp / "here");
+  fs::current_path(temp / "here");
+  CHECK(ErrorOf(ErrorKind::kUsage,
+                [&] { Compile(checkpoint, Options("."), {}); }) ==
+        "output: . is the current directory, which cannot be replaced; name "
+        "another one");
+  fs::current_path(before);
+}
+
 TEST_CASE("weights that are no numbers, or too large, are refused by tensor and "
           "index") {
   const TempDir temp;

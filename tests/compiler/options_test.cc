@@ -218,6 +218,7 @@ TEST_CASE("the output is named after the model's directory") {
   };
   CHECK(output("models/chat/") == "chat.rbln");
   CHECK(output("org/chat-1.5B") == "chat-1.5B.rbln");
+  CHECK(Resolve("max_seq_len: 64\noutput: a/b/./").output == "a/b");
   const auto here = std::filesystem::current_path();
   CHECK(output(".") == here.filename().string() + ".rbln");
 }
