@@ -235,9 +235,11 @@ void AddCompileCommand(CLI::App& app, const CommonFlags& common,
         ->type_name("VALUE")
         ->group("Defaults for generate (over the file's)");
   }
-  command->add_option("--threads", flags->threads,
-                      "Threads to pack with; default what this process is "
-                      "granted");
+  command
+      ->add_option("--threads", flags->threads,
+                   "Threads to pack with; default what this process is granted")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
   command->add_flag("--force", flags->force,
                     "Do everything again, also what did not change");
   command->add_flag("--dump-graph", flags->dump_graph,

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <new>
 #include <string>
 
@@ -112,6 +113,9 @@ int Main(int argc, char** argv) {
     // All processes meet an error before they join.
     if (World::LaunchedRank() == 0) spdlog::error("{}", error.what());
     return error.exit_code();
+  } catch (const std::filesystem::filesystem_error& error) {
+    spdlog::error("{}", error.what());
+    return static_cast<int>(ErrorKind::kResource);
   } catch (const std::bad_alloc&) {
     spdlog::error("out of memory");
     return static_cast<int>(ErrorKind::kResource);

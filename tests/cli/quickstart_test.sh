@@ -79,6 +79,10 @@ cmp "$work/a.jsonl" "$work/b.jsonl" || fail 'answers depend on the batch'
 printf '%s\n' '{"prompt": "Hi"}' 'not json' >"$work/p.jsonl"
 expect 1 '1 with an error' "$tool" generate "$work/p.jsonl" --model "$dir"
 expect 2 'rbln-tool compile --help' "$tool" compile --no-such-flag
+for threads in 0 -1; do
+  expect 2 'threads' "$tool" compile examples/rbln.yaml --output "$dir" \
+    --threads $threads
+done
 echo 'bacth_size: 3' >"$work/bad.yaml"
 expect 2 "unknown key 'bacth_size'; the nearest known one is 'batch_size'" \
   "$tool" compile "$work/bad.yaml" --model examples/tiny-chat
