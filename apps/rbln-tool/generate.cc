@@ -573,6 +573,18 @@ void AddGenerateCommand(CLI::App& app, const CommonFlags& common,
                  "Check every file of the model before running")
       ->group(kLimits);
   AddParameterFlags(*command, *flags);
+  command->footer(R"(Each line of PROMPTS is one JSON object, any of:
+  {"prompt": "Once upon a time"}
+  {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 20}
+  {"custom_id": "a-1", "method": "POST", "url": "/v1/chat/completions",
+   "body": {"messages": [{"role": "user", "content": "Hi"}]}}
+and gets one line; the third form is on one line too. Beside the parameters that
+are flags here, a line may say what its answer must match: guided_json,
+guided_regex, guided_choice, response_format or structured_outputs.
+
+Exit codes: 0 every prompt was answered; 1 some lines carry an error; 2 usage,
+config or input file, nothing was run; 3 the model cannot be used; 4 memory, disk
+or --max-time; 130, 143 interrupted: what was answered is kept, --resume goes on.)");
   command->callback(
       [flags, &common, &exit_code] { exit_code = Generate(*flags, common); });
 }

@@ -78,6 +78,9 @@ cmp "$work/a.jsonl" "$work/b.jsonl" || fail 'answers depend on the batch'
 
 printf '%s\n' '{"prompt": "Hi"}' 'not json' >"$work/p.jsonl"
 expect 1 '1 with an error' "$tool" generate "$work/p.jsonl" --model "$dir"
+"$tool" generate --help >"$work/out"
+grep -q '"messages"' "$work/out" || fail 'help shows no line'
+grep -q 'Exit codes: 0 ' "$work/out" || fail 'help shows no exit codes'
 expect 2 'rbln-tool compile --help' "$tool" compile --no-such-flag
 for threads in 0 -1; do
   expect 2 'threads' "$tool" compile examples/rbln.yaml --output "$dir" \
