@@ -1,9 +1,11 @@
 // rbln-tool compile: a checkpoint becomes a compiled directory.
 #include "compiler/compile.h"
 
+#include <signal.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <map>
@@ -14,6 +16,7 @@
 #include "base/json.h"
 #include "compiler/options.h"
 #include "job/parameters.h"
+#include "rbln-tool/cluster.h"
 #include "rbln-tool/commands.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -72,6 +75,17 @@ class ProgressLine {
       std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point last_;
 };
+
+// The first signal to end; a second one ends the process as always.
+std::atomic<int> ended_by{0};
+
+void CatchSignals() {
+  struct sigaction action = {};
+  action.sa_handler = [](int number) { ended_by = number; };
+  action.sa_flags = SA_RESETHAND | SA_RESTART;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
 
 CompileConfig ReadConfig(const CompileFlags& flags) {
   constexpr char kDefaultConfig[] = "rbln.yaml";
@@ -170,7 +184,11 @@ void RunCompile(const CompileFlags& flags, const CommonFlags& common) {
   settings.threads = flags.threads;
   settings.force = flags.force;
   ProgressLine progress(!common.quiet && isatty(STDERR_FILENO) != 0);
-  settings.progress = [&progress](const char*, uint64_t done, uint64_t total) {
+  // Before anything is packed there is nothing to remove.
+  std::once_flag caught;
+  settings.progress = [&](const char*, uint64_t done, uint64_t total) {
+    std::call_once(caught, CatchSignals);
+    if (const int number = ended_by; number != 0) throw Ended{128 + number};
     progress.Show(done, total);
   };
   if (flags.dump_graph) {
@@ -178,9 +196,13 @@ void RunCompile(const CompileFlags& flags, const CommonFlags& common) {
       fmt::print("# after {}\n{}\n", pass, graph);
     };
   }
-  const CompileReport report = [&] {
-    return Compile(checkpoint, options, settings);
-  }();
+  CompileReport report;
+  try {
+    report = Compile(checkpoint, options, settings);
+  } catch (const Ended&) {
+    spdlog::error("interrupted: nothing was written");
+    throw;
+  }
   if (report.up_to_date()) {
     spdlog::info("{} is up to date: nothing changed", report.output);
     return;

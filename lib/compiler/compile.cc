@@ -379,7 +379,10 @@ CompileReport Compile(const Checkpoint& checkpoint,
 
   if (!report.written.empty() || !last ||
       last->ToJson() != manifest.ToJson()) {
-    if (!keep_weights) CheckDisk(output, packed);
+    if (!keep_weights) {
+      CheckDisk(output, packed);
+      if (settings.progress) settings.progress("pack", 0, packed);
+    }
     Staging staging(output);
     std::atomic<uint64_t> done{0};
     for (int rank = 0; rank < ranks; ++rank) {

@@ -15,6 +15,8 @@ struct CompileSettings {
   int threads = 0;     // 0: what base/cpu.h grants
   bool force = false;  // redo everything, also what did not change
   // Told, from any thread, how far a phase ("read", "pack") has come, in bytes.
+  // Before anything is written it is told of 0 bytes. What it throws ends the
+  // compile, which then leaves nothing behind.
   std::function<void(const char* phase, uint64_t done, uint64_t total)>
       progress;
   // Sees the graph as text after import and after each pass; may be empty.

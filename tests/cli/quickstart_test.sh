@@ -110,6 +110,28 @@ expect 0 '' "$tool" compile examples/rbln.yaml --output "$work/flags.rbln" \
 "$tool" inspect "$work/flags.rbln" >"$work/out"
 grep -q '"max_tokens":7.*"stop":\["\.","!"\]' "$work/out" || fail 'sampling flags'
 grep -q 'weights  *int8' "$work/out" || fail 'quantization flags'
+# An interrupted compile leaves nothing; one that was quicker leaves all.
+mkdir "$work/large"
+cat >"$work/large/config.json" <<'CONFIG'
+{"architectures": ["LlamaForCausalLM"], "vocab_size": 32000,
+ "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 8,
+ "num_attention_heads": 16, "max_position_embeddings": 2048}
+CONFIG
+"$tool" compile "$work/large" --load-format dummy --output "$work/large.rbln" \
+  --quantization.weights int4 --target scalar 2>"$work/err" &
+compile=$!
+while kill -0 $compile 2>/dev/null && [ ! -d "$work/large.rbln.partial" ]; do
+  sleep 0.01
+done
+kill -TERM $compile 2>/dev/null || true
+got=0
+wait $compile || got=$?
+if [ "$got" != 0 ]; then
+  [ "$got" = 143 ] || fail "interrupted compile: exit $got: $(cat "$work/err")"
+  [ ! -e "$work/large.rbln" ] || fail 'interrupted compile left a directory'
+  [ ! -e "$work/large.rbln.partial" ] || fail 'interrupted compile left its parts'
+fi
+rm -rf "$work"/large*
 # What generate would refuse is said when the model is compiled.
 cp -r examples/tiny-chat "$work/odd"
 echo '{' >"$work/odd/tokenizer.json"
