@@ -479,14 +479,15 @@ void RunBench(const BenchFlags& flags, const CommonFlags& common) {
   const std::vector<int> depths = Sizes(flags.depths, "--depths", {128, 1024},
                                         manifest.max_seq_len - 1);
   if (!flags.json) {
-    fmt::print("{}: {}, {} weights, {} KV cache, {}, {} threads ({}); medians "
-               "of {}\n\n{:<18} {:>6} {:>10} {:>9} {:>17} {:>7} {:>7} {:>8} "
-               "{:>8} {:>9}\n",
-               flags.model, manifest.architecture, manifest.weights,
-               manifest.kv_caches, manifest.target, bench.threads(),
-               cluster.ThreadsReason(flags.threads), flags.repetitions,
-               "program", "depth", "tokens/s", "ms", "least to most",
-               "GB/s", "of", "Gop/s", "of", "limit");
+    fmt::print(
+        "{}: {}, {} weights, {} KV cache, {}, {} threads ({}); medians "
+        "of {}\n\n{:<18} {:>6} {:>10} {:>9} {:>17} {:>7} {:>7} {:>8} "
+        "{:>8} {:>9}\n",
+        flags.model, manifest.architecture, manifest.weights,
+        manifest.kv_caches, manifest.target, bench.threads(),
+        cluster.ThreadsReason(flags.threads), flags.repetitions, "program",
+        "depth", "tokens/s", "ms", "least to most", "GB/s", "of", "Gop/s", "of",
+        "limit");
   }
   const auto print = [&](const Measurement& m) {
     flags.json ? PrintJson(m) : PrintRow(m);

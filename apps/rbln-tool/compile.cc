@@ -125,8 +125,8 @@ void CheckSampling(const CompileConfig& config, const CompileOptions& options,
 }
 
 // Tries the files that are copied as they are, and says what generate would
-// refuse. No error: a directory may be for bench, and two of the three files can
-// be put aside by a flag.
+// refuse. No error: a directory may be for bench, and two of the three files
+// can be put aside by a flag.
 void TryTextFiles(const std::string& directory, bool dummy, int vocab_size) {
   const auto attempt = [](const char* consequence, const auto& load) {
     try {
@@ -137,9 +137,8 @@ void TryTextFiles(const std::string& directory, bool dummy, int vocab_size) {
   };
   // A shape to be timed comes as a config.json alone.
   if (!dummy || FileExists(directory + "/tokenizer.json")) {
-    attempt("will refuse the model", [&] {
-      Tokenizer::Load(directory, ErrorKind::kUsage);
-    });
+    attempt("will refuse the model",
+            [&] { Tokenizer::Load(directory, ErrorKind::kUsage); });
   }
   attempt("will want --chat-template", [&] {
     ChatTemplate::Load(directory, /*with_tools=*/false, ErrorKind::kUsage);

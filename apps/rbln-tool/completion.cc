@@ -174,9 +174,10 @@ std::string Zsh(const CLI::App& app) {
   for (const CLI::App* command : Commands(app)) {
     described += fmt::format("    '{}:{}'\n", command->get_name(),
                              ZshText(command->get_description(), ":\\"));
-    cases += fmt::format("    {}) _arguments \\\n{}{}      '*:file:_files' ;;\n",
-                         command->get_name(), ZshOptions(app, /*help=*/false),
-                         ZshOptions(*command));
+    cases +=
+        fmt::format("    {}) _arguments \\\n{}{}      '*:file:_files' ;;\n",
+                    command->get_name(), ZshOptions(app, /*help=*/false),
+                    ZshOptions(*command));
   }
   return fmt::format(
       R"(#compdef rbln-tool

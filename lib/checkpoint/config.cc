@@ -257,9 +257,10 @@ void CheckEos(const Reader& config) {
                       : is_id(*eos)) {
     return;
   }
-  throw UsageError("{}: 'eos_token_id' is {}, expected a token id or a list of "
-                   "them",
-                   config.name(), Reader::Short(*eos));
+  throw UsageError(
+      "{}: 'eos_token_id' is {}, expected a token id or a list of "
+      "them",
+      config.name(), Reader::Short(*eos));
 }
 
 // Which layers attend to a window only.

@@ -53,9 +53,10 @@ void CheckHoldsOnlyOurs(const std::string& directory,
     if ((IsOurName(name) || listed.contains(name)) && !entry.is_directory()) {
       continue;
     }
-    throw UsageError("output: {} holds '{}', which is not of a compile and would "
-                     "be lost; move it away, or choose another output",
-                     directory, name);
+    throw UsageError(
+        "output: {} holds '{}', which is not of a compile and would "
+        "be lost; move it away, or choose another output",
+        directory, name);
   }
 }
 
@@ -138,8 +139,7 @@ class Staging {
     std::error_code error;
     fs::create_directories(path_, error);
     // Not through a link, behind which somebody's directory would be wiped.
-    fd_ = open(path_.c_str(),
-               O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    fd_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd_ < 0) {
       throw ResourceError("{}: cannot create: {}", path_,
                           error ? error.message() : std::strerror(errno));
@@ -247,9 +247,10 @@ void CheckOutput(const std::string& output) {
   std::error_code ignored;
   if (!fs::exists(output, ignored)) return;
   if (fs::equivalent(output, ".", ignored)) {
-    throw UsageError("output: {} is the current directory, which cannot be "
-                     "replaced; name another one",
-                     output);
+    throw UsageError(
+        "output: {} is the current directory, which cannot be "
+        "replaced; name another one",
+        output);
   }
   if (!fs::is_directory(output, ignored)) {
     throw UsageError("output: {} is a file; name a directory", output);
@@ -262,8 +263,8 @@ void CheckOutput(const std::string& output) {
         output, kManifestName);
   }
   const std::optional<Manifest> last = LastManifest(output);
-  CheckHoldsOnlyOurs(output,
-                     last ? last->files : std::map<std::string, ManifestFile>{});
+  CheckHoldsOnlyOurs(
+      output, last ? last->files : std::map<std::string, ManifestFile>{});
 }
 
 }  // namespace
@@ -350,8 +351,7 @@ CompileReport Compile(const Checkpoint& checkpoint,
     std::error_code error;
     return before != last->files.end() &&
            before->second.checksum == manifest.files[name].checksum &&
-           fs::file_size(output + "/" + name, error) ==
-               before->second.size;
+           fs::file_size(output + "/" + name, error) == before->second.size;
   };
   // Panels do not depend on the target, so that a compile for another one keeps
   // the weights too. Rotary frequencies may depend on the length.

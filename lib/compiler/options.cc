@@ -312,11 +312,12 @@ void ResolveAttention(const Reader& read, const ModelDescription& model,
   const std::optional<int> block = read.Integer("kvcache_block_size", 1);
   if (options->attn_impl == AttnImpl::kEager) {
     if (length > kEagerLimit) {
-      read.Fail("attn_impl",
-                fmt::format("eager attention goes up to {}, and max_seq_len is "
-                            "{}{}; leave attn_impl out, or set it to flash_attn",
-                            kEagerLimit, length,
-                            asked ? "" : ", the model's own limit"));
+      read.Fail(
+          "attn_impl",
+          fmt::format("eager attention goes up to {}, and max_seq_len is "
+                      "{}{}; leave attn_impl out, or set it to flash_attn",
+                      kEagerLimit, length,
+                      asked ? "" : ", the model's own limit"));
     }
     if (block && *block != length) {
       read.Fail("kvcache_block_size",
@@ -463,11 +464,11 @@ const std::vector<CompileConfig::Key>& CompileConfig::Keys() {
       {"quantization.weights", "NAME", "int8 or int4"},
       {"quantization.activations", "NAME", "float32, bfloat16 or int8"},
       {"quantization.kv_caches", "NAME", "float32, bfloat16 or int8"},
-      {"quantization.group_size", "N",
-       "Inputs that share a scale; default 32"},
+      {"quantization.group_size", "N", "Inputs that share a scale; default 32"},
       {"target", "ISA",
        "native (default: this machine's best, its tiles measured), scalar, "
-       "avx2, avxvnni or avx512 (tiles by the record, the same bytes everywhere)"},
+       "avx2, avxvnni or avx512 (tiles by the record, the same bytes "
+       "everywhere)"},
       {"load_format", "NAME",
        "auto, or dummy: reproducible random weights from config.json alone"},
   };
@@ -476,8 +477,8 @@ const std::vector<CompileConfig::Key>& CompileConfig::Keys() {
 
 CompileConfig CompileConfig::FromFile(const std::string& path) {
   std::string text = ReadFile(path, ErrorKind::kUsage, 1 << 20);
-  // The parser takes a line's end at the end of the file for the end of a quoted
-  // value, too.
+  // The parser takes a line's end at the end of the file for the end of a
+  // quoted value, too.
   text.erase(text.find_last_not_of(" \t\r\n") + 1);
   if (const int line = SecondDocument(text); line > 0) {
     throw UsageError("{}:{}: expected one document, found another behind '---'",

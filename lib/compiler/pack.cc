@@ -111,9 +111,8 @@ void CheckRows(const GraphWeight& weight, int64_t first,
   int32_t bad = 0;
   for (const float x : rows) bad |= magnitude(x) > most;
   if (bad == 0) return;
-  const auto found = std::find_if(rows.begin(), rows.end(), [&](float x) {
-    return magnitude(x) > most;
-  });
+  const auto found = std::find_if(rows.begin(), rows.end(),
+                                  [&](float x) { return magnitude(x) > most; });
   const int64_t inputs = std::max(1, weight.inputs);
   const int64_t at = found - rows.begin();
   const Column from = SourceOf(weight, first + at / inputs);
@@ -121,8 +120,10 @@ void CheckRows(const GraphWeight& weight, int64_t first,
       from.row +
       (weight.tensor_begin.empty() ? 0 : weight.tensor_begin[from.tensor]);
   throw ModelError(
-      "tensor '{}': the weight at ({}) is {}, expected a number of magnitude at "
-      "most {:.4g}, which {} can hold; the checkpoint is damaged or overflowed: "
+      "tensor '{}': the weight at ({}) is {}, expected a number of magnitude "
+      "at "
+      "most {:.4g}, which {} can hold; the checkpoint is damaged or "
+      "overflowed: "
       "download or convert it again",
       weight.tensors[from.tensor],
       weight.inputs == 0
@@ -242,9 +243,8 @@ uint64_t PackWeights(const Graph& graph, const WeightSource& source,
       packed.assign(panel_bytes * (piece.end - piece.begin), std::byte{0});
       for (int64_t panel = 0; panel < piece.end - piece.begin; ++panel) {
         // Beside packing, which finds the panel in the cache.
-        const std::span<const float> panel_rows =
-            std::span(rows).subspan(panel * kPanel * weight.inputs,
-                                    int64_t{kPanel} * weight.inputs);
+        const std::span<const float> panel_rows = std::span(rows).subspan(
+            panel * kPanel * weight.inputs, int64_t{kPanel} * weight.inputs);
         CheckRows(weight, (piece.begin + panel) * kPanel, panel_rows);
         PackPanel(weight, kernels, panel_rows.data(),
                   packed.data() + panel * panel_bytes);

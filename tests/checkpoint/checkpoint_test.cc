@@ -124,7 +124,8 @@ TEST_CASE("a bad config.json is refused by what is wrong in it") {
     const char* message;
   };
   const Case cases[] = {
-      {"architectures", {"GPT2LMHeadModel"},
+      {"architectures",
+       {"GPT2LMHeadModel"},
        "c: architecture GPT2LMHeadModel is not supported; supported are: "
        "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, "
        "Qwen3ForCausalLM"},
@@ -139,28 +140,36 @@ TEST_CASE("a bad config.json is refused by what is wrong in it") {
        "'num_attention_heads', 2"},
       {"head_dim", 3, "c: the head size is 3, expected an even number"},
       {"hidden_act", "gelu", "c: 'hidden_act' is gelu, supported is: silu"},
-      {"rms_norm_eps", "x", "c: 'rms_norm_eps' is \"x\", expected a positive "
-                            "number"},
-      {"rope_scaling", {{"rope_type", "su"}, {"factor", 2.0}},
+      {"rms_norm_eps", "x",
+       "c: 'rms_norm_eps' is \"x\", expected a positive "
+       "number"},
+      {"rope_scaling",
+       {{"rope_type", "su"}, {"factor", 2.0}},
        "c: rope_scaling: rope type 'su' is not supported; supported are: "
        "default, linear, llama3, dynamic, yarn, longrope"},
-      {"rope_scaling", {{"rope_type", "longrope"}, {"short_factor", {1.0}}},
+      {"rope_scaling",
+       {{"rope_type", "longrope"}, {"short_factor", {1.0}}},
        "c: rope_scaling: 'long_factor' is missing, expected a list of 1 "
        "positive numbers"},
-      {"rope_scaling", {{"rope_type", "longrope"}, {"short_factor", {1, -1}}},
+      {"rope_scaling",
+       {{"rope_type", "longrope"}, {"short_factor", {1, -1}}},
        "c: rope_scaling: 'short_factor' is [1,-1], expected a list of 1 "
        "positive numbers"},
-      {"rope_scaling", {{"rope_type", "yarn"}, {"factor", -2.0}},
+      {"rope_scaling",
+       {{"rope_type", "yarn"}, {"factor", -2.0}},
        "c: rope_scaling: 'factor' is -2.0, expected a positive number"},
-      {"rope_scaling", {{"type", "linear"}},
+      {"rope_scaling",
+       {{"type", "linear"}},
        "c: rope_scaling: 'factor' is missing"},
       {"eos_token_id", "x",
        "c: 'eos_token_id' is \"x\", expected a token id or a list of them"},
-      {"eos_token_id", {2, 2.5},
+      {"eos_token_id",
+       {2, 2.5},
        "c: 'eos_token_id' is [2,2.5], expected a token id or a list of them"},
       {"sliding_window", -1,
        "c: 'sliding_window' is -1, expected a whole number from 0 to 16777216"},
-      {"quantization_config", {{"bits", 4}},
+      {"quantization_config",
+       {{"bits", 4}},
        "c: the weights are quantized already ('quantization_config': "
        "{\"bits\":4}); give the checkpoint in float32, float16 or bfloat16"},
   };

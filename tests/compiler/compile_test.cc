@@ -54,23 +54,23 @@ TEST_CASE("a directory that holds somebody's files is not compiled over") {
       ", which is not of a compile and would be lost; move it away, or choose "
       "another output";
   // A directory counts, whatever its name is.
-  for (const char* name : {"answers/a.jsonl", "notes.txt", "weights.old",
-                           "prefill.rbln.d/x"}) {
-    const std::string top = std::string(name).substr(
-        0, std::string(name).find('/'));
+  for (const char* name :
+       {"answers/a.jsonl", "notes.txt", "weights.old", "prefill.rbln.d/x"}) {
+    const std::string top =
+        std::string(name).substr(0, std::string(name).find('/'));
     WriteTestFile(options.output + "/" + name, "x");
     options.decoder_batch_sizes = {2};
-    CHECK(ErrorOf(ErrorKind::kUsage,
-                  [&] { Compile(checkpoint, options, {}); }) ==
-          "output: " + options.output + " holds '" + top + "'" + lost);
+    CHECK(ErrorOf(ErrorKind::kUsage, [&] {
+            Compile(checkpoint, options, {});
+          }) == "output: " + options.output + " holds '" + top + "'" + lost);
     CHECK(ReadTestFile(options.output + "/" + name) == "x");
     fs::remove_all(options.output + "/" + top);
 
     const std::string partial = options.output + ".partial";
     WriteTestFile(partial + "/" + name, "x");
-    CHECK(ErrorOf(ErrorKind::kUsage,
-                  [&] { Compile(checkpoint, options, {}); }) ==
-          "output: " + partial + " holds '" + top + "'" + lost);
+    CHECK(ErrorOf(ErrorKind::kUsage, [&] {
+            Compile(checkpoint, options, {});
+          }) == "output: " + partial + " holds '" + top + "'" + lost);
     CHECK(ReadTestFile(partial + "/" + name) == "x");
     fs::remove_all(partial);
   }
@@ -122,8 +122,9 @@ TEST_CASE("a link to the output stays, and the current directory is refused") {
   fs::current_path(before);
 }
 
-TEST_CASE("weights that are no numbers, or too large, are refused by tensor and "
-          "index") {
+TEST_CASE(
+    "weights that are no numbers, or too large, are refused by tensor and "
+    "index") {
   const TempDir temp;
   const std::string model = temp / "model";
   fs::copy(kModel, model);

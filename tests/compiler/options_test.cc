@@ -117,9 +117,10 @@ TEST_CASE("defaults compile for every length a model may have") {
   }
   // What was said is kept to, or refused.
   CHECK(Resolve("max_seq_len: 65536").attn_impl == AttnImpl::kFlashAttn);
-  CHECK(ErrorOf("max_seq_len: 40000").starts_with(
-      "c.yaml:2: max_seq_len: 40000: max_seq_len is 40000, which is not a "
-      "multiple of the partition length 16384; "));
+  CHECK(ErrorOf("max_seq_len: 40000")
+            .starts_with("c.yaml:2: max_seq_len: 40000: max_seq_len is 40000, "
+                         "which is not a "
+                         "multiple of the partition length 16384; "));
 }
 
 TEST_CASE("scaled RoPE allows longer sequences than the model's own limit") {
@@ -239,8 +240,7 @@ TEST_CASE("what is against a rule is refused by key, value, rule and line") {
        "c.yaml:3: 'batch_size' is set twice, first at c.yaml:2"},
       {"batch_size: 0",
        "c.yaml:2: batch_size: 0: expected a whole number of at least 1"},
-      {"batch_size: 1025",
-       "c.yaml:2: batch_size: 1025: expected at most 1024"},
+      {"batch_size: 1025", "c.yaml:2: batch_size: 1025: expected at most 1024"},
       {"batch_size: 99999999999",
        "c.yaml:2: batch_size: 99999999999: expected a whole number of at least "
        "1"},
@@ -293,7 +293,8 @@ TEST_CASE("what is against a rule is refused by key, value, rule and line") {
       {"max_seq_len: 64\nquantization:\n  weights: int3",
        "c.yaml:4: quantization.weights: int3: expected one of: int8, int4"},
       {"max_seq_len: 64\ntarget: sse",
-       "c.yaml:3: target: sse: expected one of: native, scalar, avx2, avxvnni, avx512"},
+       "c.yaml:3: target: sse: expected one of: native, scalar, avx2, avxvnni, "
+       "avx512"},
       {"attn_impl: flash_attn\nmax_seq_len: 1001",
        "c.yaml:3: max_seq_len: 1001: max_seq_len is 1001, which is not a "
        "multiple of the partition length 16; the nearest that are: 992 and "
@@ -306,7 +307,8 @@ TEST_CASE("what is against a rule is refused by key, value, rule and line") {
        "and 32768"},
       {"max_seq_len: 64\nquantization:\n  group_size: 96",
        "c.yaml:4: quantization.group_size: 96: expected 32"},
-      {"max_seq_len: 64\nquantization:\n  weights: int8\n  activations: float32",
+      {"max_seq_len: 64\nquantization:\n  weights: int8\n  activations: "
+       "float32",
        "c.yaml:5: quantization.activations: float32: expected int8, which is "
        "what weights in int8 and int4 are multiplied by"},
       {"sampling:\n  stop: &a [*a]",
@@ -315,7 +317,8 @@ TEST_CASE("what is against a rule is refused by key, value, rule and line") {
       {"sampling:\n  stop: \"\xff\"",
        "c.yaml:3: sampling.stop: the value is not UTF-8"},
       {"sampling: \"\xff\"", "c.yaml:2: sampling: the value is not UTF-8"},
-      {"batch_size: [3]", "c.yaml:2: batch_size: expected one value, found [3]"},
+      {"batch_size: [3]",
+       "c.yaml:2: batch_size: expected one value, found [3]"},
       {"output: []", "c.yaml:2: output: expected one value, found []"},
       {"decoder_batch_sizes: {a: 1}",
        "c.yaml:2: decoder_batch_sizes: expected one value, found {\"a\":1}"},
