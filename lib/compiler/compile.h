@@ -38,8 +38,8 @@ struct CompileReport {
 // Compiles. The directory appears whole or not at all; what is unchanged since
 // the last compile into it is taken over; one that holds anything but files of
 // a compile is refused; a link to it stays. Throws Error: kUsage for a
-// checkpoint or options that are bad, kModel for weights that are NaN, infinite
-// or too large for their format, kResource for lack of disk or memory.
+// checkpoint or options that are bad, weights that are NaN, infinite or too
+// large for their format among them, kResource for lack of disk or memory.
 CompileReport Compile(const Checkpoint& checkpoint,
                       const CompileOptions& options,
                       const CompileSettings& settings);

@@ -119,7 +119,7 @@ void CheckRows(const GraphWeight& weight, int64_t first,
   const int64_t row =
       from.row +
       (weight.tensor_begin.empty() ? 0 : weight.tensor_begin[from.tensor]);
-  throw ModelError(
+  throw UsageError(
       "tensor '{}': the weight at ({}) is {}, expected a number of magnitude "
       "at "
       "most {:.4g}, which {} can hold; the checkpoint is damaged or "

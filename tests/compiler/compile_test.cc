@@ -170,7 +170,7 @@ TEST_CASE(
         c.format == WeightFormat::kFloat32    ? ActivationFormat::kFloat32
         : c.format == WeightFormat::kBFloat16 ? ActivationFormat::kBFloat16
                                               : ActivationFormat::kInt8;
-    const std::string error = ErrorOf(ErrorKind::kModel, [&] {
+    const std::string error = ErrorOf(ErrorKind::kUsage, [&] {
       Compile(Checkpoint::Open(model, false), options, {});
     });
     if (c.refused == nullptr) {
