@@ -15,10 +15,12 @@
 namespace rbln {
 namespace {
 
+namespace fs = std::filesystem;
+
 std::string Reason() { return std::strerror(errno); }
 
 std::string ParentDirectory(const std::string& path) {
-  const std::string parent = std::filesystem::path(path).parent_path().string();
+  const std::string parent = fs::path(path).parent_path().string();
   return parent.empty() ? "." : parent;
 }
 
@@ -187,13 +189,67 @@ void FileWriter::Close() {
   }
 }
 
+OutputPath ResolveOutput(const std::string& path, ErrorKind kind) {
+  constexpr int kMaxLinks = 40;  // as the kernel has it
+  const auto fail = [&](const std::string& why) {
+    return Error(kind, fmt::format("{}: cannot be written: {}", path, why));
+  };
+  OutputPath out{path};
+  fs::path directory;
+  for (int links = 0;; ++links) {
+    if (links > kMaxLinks) throw fail("too many symbolic links");
+    std::error_code error;
+    directory = fs::canonical(ParentDirectory(out.path), error);
+    if (error) {
+      throw fail(fmt::format("directory {}: {}; make it, or name another file",
+                             ParentDirectory(out.path), error.message()));
+    }
+    out.path = (directory / fs::path(out.path).filename()).string();
+    // A link there stands for an open file, not for a name.
+    out.direct = directory.native().starts_with("/proc/");
+    if (out.direct) break;
+    const fs::path target = fs::read_symlink(out.path, error);
+    if (error) break;
+    out.path = (directory / target).string();
+  }
+  struct stat info {};
+  if (stat(out.path.c_str(), &info) == 0) {
+    if (S_ISDIR(info.st_mode)) throw fail("it is a directory; name a file");
+    if (S_ISSOCK(info.st_mode)) throw fail("it is a socket; name a file");
+    out.direct = out.direct || !S_ISREG(info.st_mode);
+  } else if (errno != ENOENT) {
+    throw fail(Reason());
+  }
+  const std::string written = out.direct ? out.path : directory.string();
+  if (access(written.c_str(), W_OK) != 0) {
+    throw fail(fmt::format("{}: {}", written, Reason()));
+  }
+  return out;
+}
+
+std::string TemporaryPath(const std::string& path) { return path + ".tmp"; }
+
+AtomicFile::AtomicFile(const std::string& path)
+    : place_(ResolveOutput(path, ErrorKind::kResource)),
+      // What is open may be a file with something in it.
+      file_(place_.direct ? place_.path : TemporaryPath(place_.path),
+            /*append=*/place_.direct) {}
+
+AtomicFile::~AtomicFile() {
+  // After a Commit there is none.
+  if (!place_.direct) unlink(file_.path().c_str());
+}
+
+void AtomicFile::Commit() {
+  if (!place_.direct) file_.Sync();
+  file_.Close();
+  if (!place_.direct) RenameFile(file_.path(), place_.path);
+}
+
 void WriteFileAtomically(const std::string& path, std::string_view bytes) {
-  const std::string temporary = path + ".tmp";
-  FileWriter writer(temporary);
-  writer.Write(bytes);
-  writer.Sync();
-  writer.Close();
-  RenameFile(temporary, path);
+  AtomicFile file(path);
+  file.Write(bytes);
+  file.Commit();
 }
 
 void SyncDirectory(const std::string& path) {
@@ -219,15 +275,15 @@ void ReplaceDirectory(const std::string& from, const std::string& to) {
     // Some file systems cannot exchange: for a moment there is no directory at
     // `to`, but never a half-made one.
     const std::string old = to + ".old";
-    std::filesystem::remove_all(old);
+    fs::remove_all(old);
     RenameFile(to, old);
     RenameFile(from, to);
-    std::filesystem::remove_all(old);
+    fs::remove_all(old);
     return;
   }
   SyncDirectory(ParentDirectory(to));
   std::error_code ignored;  // what is left over does no harm
-  std::filesystem::remove_all(from, ignored);
+  fs::remove_all(from, ignored);
 }
 
 }  // namespace rbln

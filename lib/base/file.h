@@ -96,14 +96,48 @@ class FileWriter {
   std::string path_;
 };
 
-// Writes `bytes` beside `path`, syncs, and renames over it: after a crash the
-// file is the old one or the new one.
+// Where what is written to a path goes: symbolic links are followed, to a file
+// that need not be there.
+struct OutputPath {
+  std::string path;  // absolute, through directories that are no links
+  // It is a device or FIFO, or, by a name such as /dev/stdout, something that
+  // is open: no other file may take its place.
+  bool direct = false;
+};
+// Throws Error(kind) where `path` is a directory or a socket, or where no file
+// can be written.
+OutputPath ResolveOutput(const std::string& path, ErrorKind kind);
+
+// The name that a file has until it is whole.
+std::string TemporaryPath(const std::string& path);
+
+// A file that appears when it is whole: written beside its place, synced, and
+// renamed over what was there, so that after a crash the file is the old one or
+// the new one. What is direct (see OutputPath) is written as it is. Throws
+// Error(kResource) as FileWriter does.
+class AtomicFile {
+ public:
+  explicit AtomicFile(const std::string& path);
+  // Without a Commit, nothing is left.
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void Write(std::string_view bytes) { file_.Write(bytes); }
+  void Commit();
+
+ private:
+  const OutputPath place_;
+  FileWriter file_;
+};
+
+// All of a file at once.
 void WriteFileAtomically(const std::string& path, std::string_view bytes);
 
 // Syncs a directory, so that renames in it survive a power loss.
 void SyncDirectory(const std::string& path);
-// rename(2), then, unless what may be lost is only a cache, a sync of the parent
-// directory.
+// rename(2), then, unless what may be lost is only a cache, a sync of the
+// parent directory.
 void RenameFile(const std::string& from, const std::string& to,
                 bool sync = true);
 // Puts directory `from` at `to`. What was at `to` is exchanged for it in one
