@@ -19,6 +19,7 @@
 #include "kernels/kernels.h"
 #include "rbln-tool/cluster.h"
 #include "rbln-tool/commands.h"
+#include "rbln-tool/values.h"
 #include "runtime/cost.h"
 #include "runtime/runtime.h"
 
@@ -527,29 +528,29 @@ void AddBenchCommand(CLI::App& app, const CommonFlags& common, int& exit_code) {
       ->add_option("--lengths", flags->lengths,
                    "Prompt lengths to prefill; default 128,512")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber)
+      ->check(WholeNumber(1))
       ->type_name("N,N,...");
   command
       ->add_option("--depths", flags->depths,
                    "Tokens of context to decode at; default 128,1024")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber)
+      ->check(WholeNumber(1))
       ->type_name("N,N,...");
   command
       ->add_option("--repetitions", flags->repetitions,
                    "Of each measurement; the median counts")
-      ->check(CLI::PositiveNumber)
+      ->check(WholeNumber(1))
       ->capture_default_str();
   command
       ->add_option("--threads", flags->threads,
                    "Default: what affinity and cgroup grant")
-      ->check(CLI::PositiveNumber)
+      ->check(WholeNumber(1))
       ->type_name("N");
   command
       ->add_option("--rank-timeout", flags->rank_timeout,
                    "Under mpirun: seconds after which a process that does not "
                    "answer ends the run")
-      ->check(CLI::PositiveNumber)
+      ->check(PositiveNumber())
       ->type_name("SECONDS")
       ->capture_default_str();
   command->add_flag("--profile", flags->profile,

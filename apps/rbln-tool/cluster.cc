@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "base/console.h"
 #include "base/cpu.h"
 #include "base/error.h"
 
@@ -42,15 +43,15 @@ void Cluster::Together(const std::function<void()>& work) {
   } catch (...) {
     error = std::current_exception();
   }
-  const int first = world_->Min(error ? world_->rank() : world_->size(), 0,
-                                world_->size());
+  const int first =
+      world_->Min(error ? world_->rank() : world_->size(), 0, world_->size());
   if (first == world_->size()) return;
   if (first != world_->rank()) throw Ended{};
   if (first == 0) std::rethrow_exception(error);
   try {
     std::rethrow_exception(error);
   } catch (const Error& e) {
-    fmt::print(stderr, "rbln-tool: {}: {}\n", world_->Name(first), e.what());
+    Say(fmt::format("rbln-tool: {}: {}\n", world_->Name(first), e.what()));
     throw Ended{e.exit_code()};
   }
 }
@@ -60,9 +61,9 @@ void Cluster::Alone(const std::function<void()>& work) {
   try {
     work();
   } catch (const Error& error) {
-    world_->Abort(error.exit_code(),
-                  (leads() ? "" : world_->Name(world_->rank()) + ": ") +
-                      error.what());
+    world_->Abort(
+        error.exit_code(),
+        (leads() ? "" : world_->Name(world_->rank()) + ": ") + error.what());
   } catch (const std::exception& error) {
     world_->Abort(static_cast<int>(ErrorKind::kResource),
                   world_->Name(world_->rank()) + ": " + error.what());
@@ -82,7 +83,8 @@ std::unique_ptr<Executor> Cluster::Load(
     ranks_ = Manifest::Read(directory).tensor_parallel_size;
     if (world_->size() % ranks_ != 0) {
       throw UsageError(
-          "{}: {} processes are not whole replicas of {} tensor parallel ranks; "
+          "{}: {} processes are not whole replicas of {} tensor parallel "
+          "ranks; "
           "start {} or a multiple of it",
           directory, world_->size(), ranks_, ranks_);
     }
@@ -95,7 +97,8 @@ std::unique_ptr<Executor> Cluster::Load(
     options.processes = world_->local_size();
     plan = PlanMemory(directory, options);
   });
-  // What fits on one is what all have: an answer must not depend on who gave it.
+  // What fits on one is what all have: an answer must not depend on who gave
+  // it.
   options.num_blocks = world_->Min(plan.num_blocks, 0, world_->size());
   std::unique_ptr<Executor> executor;
   Together([&] {

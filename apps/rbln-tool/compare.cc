@@ -11,9 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "base/console.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "rbln-tool/commands.h"
+#include "rbln-tool/values.h"
 #include "runtime/runtime.h"
 #include "text/tokenizer.h"
 
@@ -106,8 +108,8 @@ void Account(std::span<const float> reference, std::span<const float> candidate,
 }
 
 double Quantile(std::vector<float>& values, double part) {
-  const size_t at = std::min(values.size() - 1,
-                             static_cast<size_t>(part * values.size()));
+  const size_t at =
+      std::min(values.size() - 1, static_cast<size_t>(part * values.size()));
   std::nth_element(values.begin(), values.begin() + at, values.end());
   return values[at];
 }
@@ -163,8 +165,7 @@ void RunCompare(const CompareFlags& flags, const CommonFlags& common) {
   for (size_t window = 0; window + 1 < ids.size(); window += context) {
     const size_t end = std::min(ids.size(), window + context);
     for (size_t at = window; at + 1 < end; at += chunk) {
-      const auto part =
-          std::span(ids).subspan(at, std::min(chunk, end - at));
+      const auto part = std::span(ids).subspan(at, std::min(chunk, end - at));
       const int position = static_cast<int>(at - window);
       const std::span<const float> left = a.Logits(part, position);
       const std::span<const float> right = b.Logits(part, position);
@@ -176,19 +177,19 @@ void RunCompare(const CompareFlags& flags, const CommonFlags& common) {
       const auto now = std::chrono::steady_clock::now();
       if (progress && now - shown > std::chrono::milliseconds(200)) {
         shown = now;
-        fmt::print(stderr, "\r{:3.0f}%  {} tokens ", 100.0 * at / ids.size(),
-                   totals.tokens);
+        ShowStatus(fmt::format("{:3.0f}%  {} tokens", 100.0 * at / ids.size(),
+                               totals.tokens));
       }
     }
   }
-  if (progress) fmt::print(stderr, "\r\033[K");
+  ClearStatus();
 
   const double count = static_cast<double>(totals.tokens);
   const double perplexity[2] = {std::exp(totals.loss[0] / count),
                                 std::exp(totals.loss[1] / count)};
-  const double mean = std::accumulate(totals.divergence.begin(),
-                                      totals.divergence.end(), 0.0) /
-                      count;
+  const double mean =
+      std::accumulate(totals.divergence.begin(), totals.divergence.end(), 0.0) /
+      count;
   const double agreement = static_cast<double>(totals.same_top) / count;
   const double median = Quantile(totals.divergence, 0.5);
   const double p99 = Quantile(totals.divergence, 0.99);
@@ -199,8 +200,8 @@ void RunCompare(const CompareFlags& flags, const CommonFlags& common) {
         {"candidate", flags.candidate},
         {"tokens", totals.tokens},
         {"context", context},
-        {"perplexity", {{"reference", perplexity[0]},
-                        {"candidate", perplexity[1]}}},
+        {"perplexity",
+         {{"reference", perplexity[0]}, {"candidate", perplexity[1]}}},
         {"kl_divergence",
          {{"mean", mean}, {"p50", median}, {"p99", p99}, {"max", largest}}},
         {"top1_agreement", agreement}};
@@ -246,17 +247,17 @@ void AddCompareCommand(CLI::App& app, const CommonFlags& common,
   command
       ->add_option("--context", flags->context,
                    "Tokens of one window; default 512, or what was compiled")
-      ->check(CLI::Range(2, 1 << 30))
+      ->check(WholeNumber(2, 1 << 30))
       ->type_name("N");
   command
       ->add_option("--max-tokens", flags->max_tokens,
                    "Tokens of the text to read; default all")
-      ->check(CLI::PositiveNumber)
+      ->check(WholeNumber(1))
       ->type_name("N");
   command
       ->add_option("--threads", flags->threads,
                    "Default: what affinity and cgroup grant")
-      ->check(CLI::PositiveNumber)
+      ->check(WholeNumber(1))
       ->type_name("N");
   command->add_flag("--json", flags->json, "Print JSON");
   command->callback([flags, &common, &exit_code] {

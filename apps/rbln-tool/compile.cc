@@ -12,12 +12,15 @@
 #include <memory>
 #include <mutex>
 
+#include "base/console.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/units.h"
 #include "compiler/options.h"
 #include "job/parameters.h"
 #include "rbln-tool/cluster.h"
 #include "rbln-tool/commands.h"
+#include "rbln-tool/values.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -45,9 +48,7 @@ std::string FlagName(std::string key) {
 class ProgressLine {
  public:
   explicit ProgressLine(bool shown) : shown_(shown) {}
-  ~ProgressLine() {
-    if (drawn_) fmt::print(stderr, "\r\033[K");
-  }
+  ~ProgressLine() { ClearStatus(); }
   void Show(uint64_t done, uint64_t total) {
     if (!shown_) return;
     const std::lock_guard lock(mutex_);
@@ -55,16 +56,13 @@ class ProgressLine {
     if (drawn_ && now - last_ < std::chrono::milliseconds(100)) return;
     last_ = now;
     drawn_ = true;
-    const double seconds =
-        std::chrono::duration<double>(now - start_).count();
+    const double seconds = std::chrono::duration<double>(now - start_).count();
     const double rate = seconds > 0 ? done / seconds : 0;
-    fmt::print(stderr,
-               "\r\033[Kpacking weights {:3.0f}%  {:.2f} of {:.2f} GB  {:.2f} "
-               "GB/s  {:.0f} s left",
-               100.0 * done / std::max<uint64_t>(1, total), done * 1e-9,
-               total * 1e-9, rate * 1e-9,
-               rate > 0 ? (total - done) / rate : 0.0);
-    std::fflush(stderr);
+    ShowStatus(fmt::format(
+        "packing weights {:3.0f}%  {} of {}  {:.2f} GB/s  {:.0f} s left",
+        100.0 * done / std::max<uint64_t>(1, total), FormatBytes(done),
+        FormatBytes(total), rate * 1e-9,
+        rate > 0 ? (total - done) / rate : 0.0));
   }
 
  private:
@@ -164,8 +162,9 @@ void RunCompile(const CompileFlags& flags, const CommonFlags& common) {
   const CompileConfig config = ReadConfig(flags);
   const ConfigValue* model = config.Find("model");
   if (model == nullptr) {
-    throw UsageError("model: not set; name a checkpoint directory, in the "
-                     "config file or with --model");
+    throw UsageError(
+        "model: not set; name a checkpoint directory, in the "
+        "config file or with --model");
   }
   const ConfigValue* load_format = config.Find("load_format");
   const Checkpoint checkpoint = Checkpoint::Open(
@@ -206,10 +205,10 @@ void RunCompile(const CompileFlags& flags, const CommonFlags& common) {
     spdlog::info("{} is up to date: nothing changed", report.output);
     return;
   }
-  spdlog::info("{}: {} {:.1f} M parameters for {}, {:.1f} MB in {:.2f} s",
+  spdlog::info("{}: {} {:.1f} M parameters for {}, {} in {:.2f} s",
                report.output, checkpoint.model().architecture,
                checkpoint.model().NumParameters() * 1e-6, report.target,
-               report.output_bytes * 1e-6, report.seconds);
+               FormatBytes(report.output_bytes), report.seconds);
   for (const std::string& file : report.written) {
     spdlog::debug("wrote {}", file);
   }
@@ -259,7 +258,7 @@ void AddCompileCommand(CLI::App& app, const CommonFlags& common,
   command
       ->add_option("--threads", flags->threads,
                    "Threads to pack with; default what this process is granted")
-      ->check(CLI::PositiveNumber)
+      ->check(WholeNumber(1))
       ->type_name("N");
   command->add_flag("--force", flags->force,
                     "Do everything again, also what did not change");

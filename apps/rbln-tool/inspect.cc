@@ -14,8 +14,10 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/units.h"
 #include "compiler/options.h"
 #include "rbln-tool/commands.h"
+#include "rbln-tool/values.h"
 #include "runtime/cost.h"
 #include "runtime/runtime.h"
 
@@ -36,13 +38,6 @@ struct InspectFlags {
   double latency = 0;
   int depth = 0;
 };
-
-std::string Bytes(uint64_t bytes) {
-  if (bytes >= 1'000'000'000) return fmt::format("{:.2f} GB", bytes * 1e-9);
-  if (bytes >= 1'000'000) return fmt::format("{:.2f} MB", bytes * 1e-6);
-  if (bytes >= 1'000) return fmt::format("{:.1f} kB", bytes * 1e-3);
-  return fmt::format("{} B", bytes);
-}
 
 uint64_t WeightsBytes(const Manifest& manifest) {
   uint64_t bytes = 0;
@@ -160,7 +155,7 @@ void PrintProgram(const std::string& path, const ProgramT& program) {
                FormatName(out.format), kernel);
   }
   PrintMeasured(program);
-  fmt::print("\narena {}, {} values:\n", Bytes(program.arena_bytes),
+  fmt::print("\narena {}, {} values:\n", FormatBytes(program.arena_bytes),
              program.values.size());
   std::vector<const ValueT*> values;
   for (const auto& value : program.values) values.push_back(value.get());
@@ -269,15 +264,15 @@ void PrintSharding(const std::string& directory, const Manifest& manifest) {
         range(HeadShard(manifest.num_heads, rank, ranks)),
         range(KvHeadShard(manifest.num_kv_heads, rank, ranks)),
         range(VocabShard(manifest.vocab_size, rank, ranks)),
-        Bytes(manifest.files.at(WeightsFileName(rank, ranks)).size),
-        Bytes(manifest.KvBytesPerSequence() / ranks));
+        FormatBytes(manifest.files.at(WeightsFileName(rank, ranks)).size),
+        FormatBytes(manifest.KvBytesPerSequence() / ranks));
   }
   fmt::print("  between processes, rank 1 sends in a full step:\n");
   for (const StepWork& step : CountSteps(directory, manifest, 0)) {
     const Work& work = step.ranks[1];
     fmt::print("    {:<20} {:.0f} messages to each other rank, {} in all\n",
                step.name, work.messages,
-               Bytes(static_cast<uint64_t>(work.message_bytes)));
+               FormatBytes(static_cast<uint64_t>(work.message_bytes)));
   }
 }
 
@@ -395,14 +390,14 @@ void PrintDirectory(const std::string& directory, const Manifest& manifest,
   if (!manifest.sampling.empty()) line("sampling", manifest.sampling.dump());
   const uint64_t weights = WeightsBytes(manifest);
   fmt::print("\nmemory\n");
-  line("weights, mapped", Bytes(weights));
+  line("weights, mapped", FormatBytes(weights));
   line("KV cache, a sequence",
        fmt::format("{} ({} a block of {})",
-                   Bytes(manifest.KvBytesPerSequence()),
-                   Bytes(manifest.KvBytesPerBlock()),
+                   FormatBytes(manifest.KvBytesPerSequence()),
+                   FormatBytes(manifest.KvBytesPerBlock()),
                    manifest.kvcache_block_size));
   line("to run a full batch",
-       Bytes(weights + manifest.KvBytesPerSequence() * manifest.batch_size));
+       FormatBytes(weights + manifest.KvBytesPerSequence() * manifest.batch_size));
   try {
     const MemoryPlan plan = PlanMemory(directory, {});
     line("KV cache blocks here",
@@ -413,7 +408,7 @@ void PrintDirectory(const std::string& directory, const Manifest& manifest,
   if (manifest.tensor_parallel_size > 1) PrintSharding(directory, manifest);
   fmt::print("\nfiles{}\n", verified ? " (every byte verified)" : "");
   for (const auto& [name, file] : manifest.files) {
-    fmt::print("  {:<30} {:>10}\n", name, Bytes(file.size));
+    fmt::print("  {:<30} {:>10}\n", name, FormatBytes(file.size));
   }
 }
 
@@ -493,7 +488,7 @@ void AddInspectCommand(CLI::App& app, const CommonFlags&, int& exit_code) {
   const auto number = [command](const char* name, double* value,
                                 const char* help, const char* unit) {
     return command->add_option(name, *value, help)
-        ->check(CLI::PositiveNumber)
+        ->check(PositiveNumber())
         ->type_name(unit)
         ->group("On paper");
   };
@@ -515,7 +510,7 @@ void AddInspectCommand(CLI::App& app, const CommonFlags&, int& exit_code) {
   command
       ->add_option("--depth", flags->depth,
                    "Tokens of context of each sequence; default 1024")
-      ->check(CLI::PositiveNumber)
+      ->check(WholeNumber(1))
       ->type_name("N")
       ->group("On paper")
       ->needs(memory);

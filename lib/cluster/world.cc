@@ -11,6 +11,7 @@
 #include <limits>
 #include <list>
 
+#include "base/console.h"
 #include "base/cpu.h"
 #include "base/error.h"
 
@@ -153,8 +154,7 @@ class MpiWorld : public World {
   }
 
   [[noreturn]] void Abort(int exit_code, const std::string& message) override {
-    fmt::print(stderr, "rbln-tool: {}\n", message);
-    std::fflush(stderr);
+    Say("rbln-tool: " + message + "\n");
     MPI_Abort(MPI_COMM_WORLD, exit_code);
     _exit(exit_code);
   }
