@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/console.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "compiler/options.h"
@@ -255,6 +256,17 @@ ProgressMode ProgressFor(const CommonFlags& common) {
                                     : ProgressMode::kLog;
 }
 
+// Why a job did not answer everything.
+std::string EarlyEnd(const JobResult& result, int64_t max_errors) {
+  if (result.signal != 0) return "interrupted";
+  if (result.out_of_time) return "--max-time is over";
+  if (result.too_many_errors) {
+    return fmt::format("{} lines with an error, more than --max-errors {}",
+                       result.errors, max_errors);
+  }
+  return "ended early: the reader of standard output went away";
+}
+
 int Generate(GenerateFlags flags, const CommonFlags& common) {
   if (!flags.memory_limit.empty()) {
     flags.runtime.memory_limit =
@@ -339,16 +351,14 @@ int Generate(GenerateFlags flags, const CommonFlags& common) {
                         ReportJson(result, stats, facts).dump(2) + "\n");
   }
   if (!common.quiet) {
-    fmt::print(stderr, "{}", ReportText(result, stats, facts));
+    Say(ReportText(result, stats, facts));
   }
   if (result.ended_early()) {
     const bool resumable = !flags.output.empty() && flags.output != "-" &&
                            flags.prompts != "-";
-    spdlog::error(
-        "{} after {} prompts{}",
-        result.signal != 0   ? "interrupted"
-        : result.out_of_time ? "--max-time is over"
-                             : "more lines with an error than --max-errors",
+    spdlog::log(
+        result.reader_gone ? spdlog::level::info : spdlog::level::err,
+        "{}, after {} prompts{}", EarlyEnd(result, flags.max_errors),
         result.prompts,
         resumable ? "; they are kept: go on with the same command and --resume"
                   : "");

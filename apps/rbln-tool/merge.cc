@@ -56,7 +56,7 @@ int64_t Merge(const MergeFlags& flags) {
   for (bool more = true; more;) {
     for (size_t i = 0; i < readers.size(); ++i) {
       const bool has =
-          readers[i]->Next(/*wait=*/true, line) == LineReader::Result::kLine;
+          readers[i]->Next(LineReader::kForever, line) == LineReader::Result::kLine;
       if (!has) {
         if (ended == readers.size()) ended = i;
         more = false;

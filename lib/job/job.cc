@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/console.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "job/line_work.h"
@@ -114,7 +115,7 @@ void Job::LoadDefaults(const std::string& directory) {
       {"temperature", {0, "default"}},
       {"max_tokens", {kDefaultMaxTokens, "default"}}};
   for (const auto& [name, source] : defaults.sources()) sources[name] = source;
-  for (const ParameterInfo& parameter : Parameters()) {
+  for (const ParameterInfo& parameter : rbln::Parameters()) {
     const auto source = sources.find(parameter.name);
     if (source == sources.end()) continue;
     sampling_facts_[parameter.name] = {{"value", source->second.value},
@@ -194,11 +195,11 @@ class Job::Loop {
       // Others work, or the input has a pause.
       if (replicas_ != nullptr) std::this_thread::sleep_for(kPause);
     }
-    progress_.Clear();
+    ClearStatus();
     job_.stats_ = engine_.stats();
     if (replicas_ != nullptr) replicas_->Finish(&job_.stats_);
     WriteMetrics(job_.stats_, /*ended=*/true);
-    if (!result_.ended_early() && !result_.reader_gone) {
+    if (!result_.ended_early()) {
       // The lines below next_index_ that are ours.
       output_.Finish(OutputIndex(next_index_ - job_.options_.shard +
                                  job_.options_.shards - 1));
@@ -209,6 +210,8 @@ class Job::Loop {
 
  private:
   static constexpr std::chrono::microseconds kPause{300};
+  // For a line, where there is nothing else to do but to look at the time.
+  static constexpr std::chrono::milliseconds kIdleWait{100};
   static constexpr int kHere = -1;
   static constexpr int kNowhere = -2;
 
@@ -255,7 +258,8 @@ class Job::Loop {
       const int taker = Taker();
       if (taker == kNowhere) return;
       InputLine line;
-      const LineReader::Result result = input_.Next(Idle(), line.text);
+      const LineReader::Result result = input_.Next(
+          Idle() ? kIdleWait : std::chrono::milliseconds(0), line.text);
       if (result == LineReader::Result::kNotReady) return;
       if (result == LineReader::Result::kEnd) {
         at_end_ = true;
@@ -288,8 +292,11 @@ class Job::Loop {
     next_metrics_ = now + std::chrono::seconds(10);
     WriteFileAtomically(
         job_.options_.metrics_file,
-        MetricsText(result_, stats,
-                    {engine_.num_running(), engine_.num_waiting(), ended}));
+        MetricsText(
+            result_, stats,
+            // What an early end left in the batch runs no more.
+            ended ? JobGauges{.ended = true}
+                  : JobGauges{engine_.num_running(), engine_.num_waiting()}));
   }
 
   void ShowProgress() {

@@ -42,7 +42,8 @@ LineReader::~LineReader() {
   if (owned_) close(fd_);
 }
 
-LineReader::Result LineReader::Next(bool wait, std::string& line) {
+LineReader::Result LineReader::Next(std::chrono::milliseconds wait,
+                                    std::string& line) {
   while (true) {
     size_t end = buffer_.find('\n', scanned_);
     if (end == std::string::npos && end_ && start_ < buffer_.size()) {
@@ -76,9 +77,9 @@ LineReader::Result LineReader::Next(bool wait, std::string& line) {
       buffer_.clear();
     }
     scanned_ = buffer_.size();
-    if (!wait) {
-      pollfd ready = {fd_, POLLIN, 0};
-      if (poll(&ready, 1, 0) <= 0) return Result::kNotReady;
+    pollfd ready = {fd_, POLLIN, 0};
+    if (poll(&ready, 1, static_cast<int>(wait.count())) <= 0) {
+      return Result::kNotReady;
     }
     buffer_.resize(scanned_ + kReadBytes);
     const ssize_t got = read(fd_, buffer_.data() + scanned_, kReadBytes);

@@ -1,6 +1,7 @@
 // Lines of a file or of standard input, one by one, of bounded length.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -17,6 +18,8 @@ class LineReader {
     kEnd,
   };
 
+  static constexpr std::chrono::milliseconds kForever{-1};
+
   // Opens `path`; "-" is standard input. Throws Error(kUsage) when that fails.
   LineReader(const std::string& path, size_t max_line_bytes);
   ~LineReader();
@@ -24,9 +27,9 @@ class LineReader {
   LineReader& operator=(const LineReader&) = delete;
 
   // The next line, without its end ("\n" or "\r\n"); the last one needs none.
-  // Without `wait`, returns kNotReady rather than wait for a pipe; a signal
-  // ends a wait in the same way. Throws Error(kResource) when reading fails.
-  Result Next(bool wait, std::string& line);
+  // For a pipe it waits at most `wait`, then, or at a signal, returns
+  // kNotReady. Throws Error(kResource) when reading fails.
+  Result Next(std::chrono::milliseconds wait, std::string& line);
 
   // Number of the line that Next returned last, from 1.
   int64_t line_number() const { return line_number_; }

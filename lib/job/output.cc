@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/console.h"
+
 namespace rbln {
 namespace {
 
@@ -17,9 +19,12 @@ constexpr size_t kMaxBytesWaiting = size_t{256} << 20;
 
 }  // namespace
 
+StreamOutput::StreamOutput(bool in_order)
+    : in_order_(in_order), to_terminal_(isatty(STDOUT_FILENO) != 0) {}
+
 bool StreamOutput::MayBegin(int64_t index) const {
-  return !in_order_ || (index - next_ < kMaxLinesAhead &&
-                        waiting_bytes_ < kMaxBytesWaiting);
+  return !in_order_ ||
+         (index - next_ < kMaxLinesAhead && waiting_bytes_ < kMaxBytesWaiting);
 }
 
 void StreamOutput::Put(Answer answer) {
@@ -43,6 +48,7 @@ void StreamOutput::Put(Answer answer) {
 
 bool StreamOutput::Flush() {
   std::string_view bytes = buffer_;
+  if (!bytes.empty() && to_terminal_) ClearStatus();
   while (!bytes.empty() && !reader_gone_) {
     const ssize_t written = write(STDOUT_FILENO, bytes.data(), bytes.size());
     if (written >= 0) {

@@ -43,7 +43,7 @@ class JobOutput {
 // are there) or of completion.
 class StreamOutput : public JobOutput {
  public:
-  explicit StreamOutput(bool in_order) : in_order_(in_order) {}
+  explicit StreamOutput(bool in_order);
 
   bool MayBegin(int64_t index) const override;
   void Put(Answer answer) override;
@@ -51,7 +51,8 @@ class StreamOutput : public JobOutput {
   void Finish(int64_t count) override { Flush(); }
 
  private:
-  bool in_order_;
+  const bool in_order_;
+  const bool to_terminal_;
   bool reader_gone_ = false;
   int64_t next_ = 0;
   std::map<int64_t, std::string> waiting_;

@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include <cstdio>
+#include "base/console.h"
 
 namespace rbln {
 namespace {
@@ -37,7 +37,7 @@ Progress::Progress(ProgressMode mode)
                                                : std::chrono::seconds(0));
 }
 
-Progress::~Progress() { Clear(); }
+Progress::~Progress() { ClearStatus(); }
 
 void Progress::Update(const ProgressState& state) {
   if (mode_ == ProgressMode::kNone) return;
@@ -57,19 +57,10 @@ void Progress::Update(const ProgressState& state) {
   const std::string line = ProgressLine(
       state, rate_, std::chrono::duration<double>(now - start_).count());
   if (mode_ == ProgressMode::kTerminal) {
-    fmt::print(stderr, "\r\x1b[K{}", line);
-    std::fflush(stderr);
-    shown_ = true;
+    ShowStatus(line);
   } else {
-    fmt::print(stderr, "rbln-tool: {}\n", line);
+    Say("rbln-tool: " + line + "\n");
   }
-}
-
-void Progress::Clear() {
-  if (!shown_) return;
-  fmt::print(stderr, "\r\x1b[K");
-  std::fflush(stderr);
-  shown_ = false;
 }
 
 }  // namespace rbln

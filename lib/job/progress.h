@@ -9,7 +9,7 @@ namespace rbln {
 
 enum class ProgressMode {
   kNone,
-  kTerminal,  // one line, rewritten in place and cleared at the end
+  kTerminal,  // one line, rewritten in place and taken away by what follows
   kLog,       // a line every half minute
 };
 
@@ -28,7 +28,6 @@ class Progress {
   ~Progress();  // clears the line
   // Cheap enough to be called at every step.
   void Update(const ProgressState& state);
-  void Clear();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -39,7 +38,6 @@ class Progress {
   Clock::time_point last_;
   int64_t last_tokens_ = 0;
   double rate_ = 0;
-  bool shown_ = false;
 };
 
 // The line without colours or end: "12 prompts (34%), 512 tokens/s, ...".

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/cpu.h"
+#include "base/units.h"
 
 namespace rbln {
 namespace {
@@ -102,8 +103,8 @@ std::string MetricsText(const JobResult& result, const EngineStats& stats,
                         const JobGauges& gauges) {
   std::string text;
   const auto head = [&](const char* name, const char* type, const char* help) {
-    text += fmt::format("# HELP rbln_{0} {1}\n# TYPE rbln_{0} {2}\n", name, help,
-                        type);
+    text += fmt::format("# HELP rbln_{0} {1}\n# TYPE rbln_{0} {2}\n", name,
+                        help, type);
   };
   const auto one = [&](const char* name, const char* type, const char* help,
                        int64_t value) {
@@ -142,11 +143,11 @@ std::string MetricsText(const JobResult& result, const EngineStats& stats,
 
 std::string ReportText(const JobResult& result, const EngineStats& stats,
                        const JobFacts& facts) {
-  std::string text = fmt::format(
-      "{} prompt{} answered in {:.1f} s, {} with an error\n",
-      result.prompts - result.resumed,
-      result.prompts - result.resumed == 1 ? "" : "s", result.seconds,
-      result.errors);
+  std::string text =
+      fmt::format("{} prompt{} answered in {:.1f} s, {} with an error\n",
+                  result.prompts - result.resumed,
+                  result.prompts - result.resumed == 1 ? "" : "s",
+                  result.seconds, result.errors);
   if (result.resumed > 0) {
     text += fmt::format("{} more had been answered before\n", result.resumed);
   }
@@ -172,15 +173,14 @@ std::string ReportText(const JobResult& result, const EngineStats& stats,
                       Milliseconds(stats.per_token.Get(0.95)));
   text += fmt::format(
       "prefix cache {} of {} prompt tokens ({:.1f}%{}), {} preemption{}, peak "
-      "memory {:.0f} MiB\n",
+      "memory {}\n",
       stats.cached_tokens, stats.prompt_tokens,
       100 * Share(stats.cached_tokens, stats.prompt_tokens),
       stats.disk_tokens > 0
           ? fmt::format("; {} tokens read from disk", stats.disk_tokens)
           : "",
-      stats.preemptions,
-      stats.preemptions == 1 ? "" : "s",
-      static_cast<double>(PeakMemory()) / (1 << 20));
+      stats.preemptions, stats.preemptions == 1 ? "" : "s",
+      FormatBytes(PeakMemory()));
   std::string sampling;
   for (const auto& [name, entry] : facts.sampling.items()) {
     sampling +=

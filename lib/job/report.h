@@ -21,9 +21,10 @@ struct JobResult {
   double seconds = 0;
 
   bool ended_early() const {
-    return signal != 0 || out_of_time || too_many_errors;
+    return signal != 0 || out_of_time || too_many_errors || reader_gone;
   }
-  // 0, 1, 4 where time ran out, or 128 + signal.
+  // 0, 1, 4 where time ran out, or 128 + signal. A reader that went away has
+  // what it wanted: that alone is 0.
   int exit_code() const;
 };
 
@@ -31,7 +32,7 @@ struct JobResult {
 struct JobFacts {
   std::string model;
   std::string input;
-  int threads = 1;  // of one process
+  int threads = 1;   // of one process
   int replicas = 1;  // of the model, each in processes of its own
   int ranks = 1;     // of tensor parallelism
   std::vector<int> decoder_batch_sizes;

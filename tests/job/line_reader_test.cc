@@ -19,7 +19,7 @@ std::vector<std::string> ReadAll(const std::string& content, size_t bound) {
   std::vector<std::string> lines;
   std::string line;
   while (true) {
-    switch (reader.Next(true, line)) {
+    switch (reader.Next(LineReader::kForever, line)) {
       case Result::kLine:
         lines.push_back(line);
         break;
