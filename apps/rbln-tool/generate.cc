@@ -6,24 +6,28 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cinttypes>
-#include <cstdio>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/console.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/units.h"
+#include "cluster/job_link.h"
 #include "compiler/options.h"
 #include "job/job.h"
 #include "job/parameters.h"
-#include "cluster/job_link.h"
 #include "rbln-tool/cluster.h"
 #include "rbln-tool/commands.h"
+#include "rbln-tool/outputs.h"
+#include "rbln-tool/values.h"
 #include "runtime/runtime.h"
 
 namespace rbln {
@@ -36,7 +40,7 @@ struct GenerateFlags {
   std::string report;
   std::string chat_template;
   std::string generation_config = "auto";
-  std::string memory_limit;
+  std::optional<std::string> memory_limit;
   std::string metrics_file;
   double rank_timeout = 60;
   std::string order = "input";
@@ -72,47 +76,39 @@ void CatchSignals() {
   signal(SIGPIPE, SIG_IGN);
 }
 
-uint64_t ParseBytes(const char* flag, const std::string& text) {
-  size_t end = 0;
-  double number = 0;
-  try {
-    number = std::stod(text, &end);
-  } catch (const std::exception&) {
-    end = 0;
-  }
-  const std::string unit = text.substr(end);
-  const std::map<std::string, double> kUnits = {
-      {"", 1},          {"B", 1},           {"K", 1024.0}, {"KiB", 1024.0},
-      {"M", 1048576.0}, {"MiB", 1048576.0}, {"G", 0x1p30}, {"GiB", 0x1p30},
-      {"T", 0x1p40},    {"TiB", 0x1p40},    {"KB", 1e3},   {"MB", 1e6},
-      {"GB", 1e9},      {"TB", 1e12}};
-  const auto found = kUnits.find(unit);
-  if (end == 0 || found == kUnits.end() || !(number > 0) ||
-      number * found->second > 1e18) {
-    throw UsageError("{}: a size such as 8G is wanted, got '{}'", flag, text);
-  }
-  return static_cast<uint64_t>(number * found->second);
-}
-
 // "I/N": the I-th of N, counted from 1.
-void ParseShard(const std::string& text, JobOptions* options) {
-  int64_t index = 0;
-  int64_t count = 0;
-  char rest = 0;
-  if (std::sscanf(text.c_str(), "%" SCNd64 "/%" SCNd64 "%c", &index, &count,
-                  &rest) != 2 ||
-      index < 1 || index > count || count > 1'000'000) {
-    throw UsageError("--shard: expected I/N with I from 1 to N, such as 2/8, "
-                     "got '{}'",
-                     text);
+void ParseShard(const std::string& text, int64_t* shard, int64_t* shards) {
+  constexpr int64_t kMost = 1'000'000;
+  const char* const end = text.data() + text.size();
+  const auto index = std::from_chars(text.data(), end, *shard);
+  const auto count =
+      std::from_chars(std::min(index.ptr + 1, end), end, *shards);
+  if (index.ec != std::errc() || index.ptr == end || *index.ptr != '/' ||
+      count.ec != std::errc() || count.ptr != end || *shard < 1 ||
+      *shard > *shards || *shards > kMost) {
+    throw UsageError(
+        "--shard: expected I/N with I from 1 to N, such as 2/8, "
+        "got '{}'",
+        text);
   }
-  options->shard = index - 1;
-  options->shards = count;
 }
 
-// Checksum of a whole file; empty for standard input.
-std::string InputChecksum(const std::string& path) {
-  if (path == "-") return "";
+bool ToFile(const GenerateFlags& flags) {
+  return !flags.output.empty() && flags.output != "-";
+}
+
+// Whether the prompts are there for a later run, too. Standard input and a FIFO
+// can be read once.
+bool CanReadAgain(const GenerateFlags& flags) {
+  std::error_code ignored;
+  return flags.prompts != "-" &&
+         std::filesystem::is_regular_file(flags.prompts, ignored);
+}
+
+// Checksum of a whole file; empty for what can be read only once.
+std::string InputChecksum(const GenerateFlags& flags) {
+  if (!CanReadAgain(flags)) return "";
+  const std::string& path = flags.prompts;
   const RandomAccessFile file(path, ErrorKind::kUsage);
   std::vector<std::byte> buffer(size_t{4} << 20);
   Hasher hasher;
@@ -129,34 +125,74 @@ std::string InputChecksum(const std::string& path) {
 std::unique_ptr<JobOutput> OpenOutput(const GenerateFlags& flags,
                                       const std::string& model,
                                       const Job& job) {
-  if (flags.output.empty() || flags.output == "-") {
+  if (!ToFile(flags)) {
     return std::make_unique<StreamOutput>(flags.order == "input");
   }
-  const char* isa = std::getenv("RBLN_ISA");
-  return std::make_unique<FileOutput>(
-      flags.output,
-      JournalKey{InputChecksum(flags.prompts),
-                 job.ParametersText() + (isa != nullptr ? isa : ""),
-                 HashBytes(ReadFile(model + "/" + kManifestName,
-                                    ErrorKind::kModel))},
-      flags.resume, /*keep_journal=*/flags.prompts != "-");
+  JobKey key;
+  key.input = InputChecksum(flags);
+  key.model =
+      HashBytes(ReadFile(model + "/" + kManifestName, ErrorKind::kModel));
+  key.parameters = job.Parameters();
+  if (const char* isa = std::getenv("RBLN_ISA")) {
+    key.parameters["RBLN_ISA"] = isa;
+  }
+  if (!flags.shard.empty()) ParseShard(flags.shard, &key.shard, &key.shards);
+  return std::make_unique<FileOutput>(flags.output, key, flags.resume,
+                                      /*keep_journal=*/CanReadAgain(flags));
 }
 
 // What the command line asks for and cannot have together.
 void CheckFlags(const GenerateFlags& flags) {
-  const bool to_file = !flags.output.empty() && flags.output != "-";
-  if (flags.resume && !to_file) {
-    throw UsageError("--resume: only a run with --output FILE leaves something "
-                     "to resume");
+  if (flags.resume && !ToFile(flags)) {
+    throw UsageError(
+        "--resume: only a run with --output FILE leaves something "
+        "to resume");
   }
-  if (flags.resume && flags.prompts == "-") {
-    throw UsageError("--resume: standard input cannot be read again; put the "
-                     "prompts in a file");
+  if (flags.order == "completion" && ToFile(flags)) {
+    throw UsageError(
+        "--order completion: a file is always in the order of the "
+        "input; leave out --output");
   }
-  if (flags.order == "completion" && to_file) {
-    throw UsageError("--order completion: a file is always in the order of the "
-                     "input; leave out --output");
+}
+
+// What is quick to find wrong comes before what is slow to load.
+std::unique_ptr<LineReader> OpenFiles(const GenerateFlags& flags,
+                                      const std::string& model) {
+  auto input = std::make_unique<LineReader>(flags.prompts, kMaxLineBytes);
+  if (flags.resume && !CanReadAgain(flags)) {
+    throw UsageError(
+        "--resume: {} cannot be read again; put the prompts in a "
+        "file",
+        flags.prompts == "-" ? "standard input" : flags.prompts);
   }
+  std::vector<NamedFile> inputs = {{"the prompts", flags.prompts}};
+  if (!flags.chat_template.empty()) {
+    inputs.push_back({"--chat-template", flags.chat_template});
+  }
+  std::vector<NamedFile> outputs;
+  if (ToFile(flags)) {
+    if (ResolveOutput(flags.output, ErrorKind::kUsage).direct) {
+      throw UsageError(
+          "--output {}: is no regular file, and cannot have a journal beside "
+          "it; leave out --output to stream the answers to standard output",
+          flags.output);
+    }
+    outputs.push_back({"--output", flags.output});
+    outputs.push_back({"the journal of --output", JournalPath(flags.output)});
+    if (!flags.shard.empty()) {
+      outputs.push_back({"the .shard of --output", PartPath(flags.output)});
+    }
+  } else {
+    inputs.push_back({"standard output", "/dev/stdout"});
+  }
+  for (const auto& [name, path] :
+       {NamedFile{"--report", flags.report},
+        NamedFile{"--metrics-file", flags.metrics_file},
+        NamedFile{"--trace", flags.engine.trace}}) {
+    if (!path.empty()) outputs.push_back({name, path});
+  }
+  CheckOutputs(outputs, inputs, model);
+  return input;
 }
 
 Json FlagParameters(const GenerateFlags& flags) {
@@ -172,17 +208,6 @@ Json FlagParameters(const GenerateFlags& flags) {
     }
   }
   return values;
-}
-
-std::string Size(uint64_t bytes) {
-  const double number = static_cast<double>(bytes);
-  if (bytes < uint64_t{10} << 10) return fmt::format("{} B", bytes);
-  if (bytes < uint64_t{10} << 20)
-    return fmt::format("{:.1f} KiB", number / 1024);
-  if (bytes < uint64_t{10} << 30) {
-    return fmt::format("{:.1f} MiB", number / 0x1p20);
-  }
-  return fmt::format("{:.1f} GiB", number / 0x1p30);
 }
 
 // Says what would run, and what it takes.
@@ -232,12 +257,12 @@ void DryRun(const GenerateFlags& flags, const std::string& model) {
       "available   {:>12}  {}\n",
       model, manifest.architecture, manifest.weights, manifest.target,
       flags.prompts, limits.max_num_seqs, limits.max_model_len,
-      manifest.prefill_chunk_size, decoders, Size(plan.weights_bytes),
-      Size(plan.kv_bytes()), plan.num_blocks, manifest.kvcache_block_size,
-      Size(plan.kv_block_bytes), blocks_per_sequence,
-      fmt::format("{} blocks", plan.num_blocks), plan.blocks_reason,
-      Size(plan.arena_bytes),
-      Size(plan.total_bytes()), Size(plan.available_bytes),
+      manifest.prefill_chunk_size, decoders, FormatBytes(plan.weights_bytes),
+      FormatBytes(plan.kv_bytes()), plan.num_blocks,
+      manifest.kvcache_block_size, FormatBytes(plan.kv_block_bytes),
+      blocks_per_sequence, fmt::format("{} blocks", plan.num_blocks),
+      plan.blocks_reason, FormatBytes(plan.arena_bytes),
+      FormatBytes(plan.total_bytes()), FormatBytes(plan.available_bytes),
       plan.available_reason);
 }
 
@@ -245,9 +270,9 @@ void SayPlan(const std::string& model, const MemoryPlan& plan) {
   spdlog::info(
       "{}: weights {}, KV cache {} in {} blocks, working memory {}; of {} "
       "({})",
-      model, Size(plan.weights_bytes), Size(plan.kv_bytes()), plan.num_blocks,
-      Size(plan.arena_bytes), Size(plan.available_bytes),
-      plan.available_reason);
+      model, FormatBytes(plan.weights_bytes), FormatBytes(plan.kv_bytes()),
+      plan.num_blocks, FormatBytes(plan.arena_bytes),
+      FormatBytes(plan.available_bytes), plan.available_reason);
 }
 
 ProgressMode ProgressFor(const CommonFlags& common) {
@@ -255,6 +280,9 @@ ProgressMode ProgressFor(const CommonFlags& common) {
   return isatty(STDERR_FILENO) != 0 ? ProgressMode::kTerminal
                                     : ProgressMode::kLog;
 }
+
+constexpr const char* kKept =
+    "; what was answered is kept: go on with the same command and --resume";
 
 // Why a job did not answer everything.
 std::string EarlyEnd(const JobResult& result, int64_t max_errors) {
@@ -268,16 +296,19 @@ std::string EarlyEnd(const JobResult& result, int64_t max_errors) {
 }
 
 int Generate(GenerateFlags flags, const CommonFlags& common) {
-  if (!flags.memory_limit.empty()) {
+  if (flags.memory_limit) {
     flags.runtime.memory_limit =
-        ParseBytes("--memory-limit", flags.memory_limit);
+        ParseBytes("--memory-limit", *flags.memory_limit);
   }
   flags.engine.prefix_cache_bytes =
       ParseBytes("--prefix-cache-size", flags.prefix_cache_size);
   flags.engine.prefix_caching = !flags.no_prefix_caching;
   CheckFlags(flags);
   JobOptions options;
-  if (!flags.shard.empty()) ParseShard(flags.shard, &options);
+  if (!flags.shard.empty()) {
+    ParseShard(flags.shard, &options.shard, &options.shards);
+    --options.shard;
+  }
   options.metrics_file = flags.metrics_file;
   options.max_seconds = flags.max_time;
   options.max_errors = flags.max_errors;
@@ -292,21 +323,19 @@ int Generate(GenerateFlags flags, const CommonFlags& common) {
   if (flags.dry_run) {
     // What is said once is enough.
     if (World::LaunchedRank() > 0) return 0;
-    const LineReader input(flags.prompts, kMaxLineBytes);
+    OpenFiles(flags, model);
     DryRun(flags, model);
     return 0;
   }
 
   Cluster cluster(flags.rank_timeout);
-  // What is quick to find wrong comes before what is slow to load.
   std::unique_ptr<LineReader> input;
   cluster.Together([&] {
-    if (!cluster.leads()) return;
-    input = std::make_unique<LineReader>(flags.prompts, kMaxLineBytes);
+    if (cluster.leads()) input = OpenFiles(flags, model);
   });
   CatchSignals();
-  const std::unique_ptr<Executor> executor = cluster.Load(
-      model, flags.runtime, [&](const MemoryPlan& plan) {
+  const std::unique_ptr<Executor> executor =
+      cluster.Load(model, flags.runtime, [&](const MemoryPlan& plan) {
         if (cluster.leads()) SayPlan(model, plan);
       });
   if (cluster.leads()) {
@@ -338,8 +367,16 @@ int Generate(GenerateFlags flags, const CommonFlags& common) {
     replicas =
         std::make_unique<RemoteReplicas>(*cluster.world(), cluster.ranks());
   }
+  const bool resumable = ToFile(flags) && CanReadAgain(flags);
   JobResult result;
-  cluster.Alone([&] { result = job->Run(*input, *output, replicas.get()); });
+  cluster.Alone([&] {
+    try {
+      result = job->Run(*input, *output, replicas.get());
+    } catch (const Error& error) {
+      if (!resumable) throw;
+      throw Error(error.kind(), std::string(error.what()) + kKept);
+    }
+  });
 
   JobFacts facts = job->facts();
   facts.model = model;
@@ -354,14 +391,9 @@ int Generate(GenerateFlags flags, const CommonFlags& common) {
     Say(ReportText(result, stats, facts));
   }
   if (result.ended_early()) {
-    const bool resumable = !flags.output.empty() && flags.output != "-" &&
-                           flags.prompts != "-";
-    spdlog::log(
-        result.reader_gone ? spdlog::level::info : spdlog::level::err,
-        "{}, after {} prompts{}", EarlyEnd(result, flags.max_errors),
-        result.prompts,
-        resumable ? "; they are kept: go on with the same command and --resume"
-                  : "");
+    spdlog::log(result.reader_gone ? spdlog::level::info : spdlog::level::err,
+                "{}, after {} prompts{}", EarlyEnd(result, flags.max_errors),
+                result.prompts, resumable ? kKept : "");
   }
   return result.exit_code();
 }
@@ -482,7 +514,7 @@ void AddGenerateCommand(CLI::App& app, const CommonFlags& common,
       ->add_option("--rank-timeout", flags->rank_timeout,
                    "Under mpirun: seconds after which a process that does not "
                    "answer ends the job")
-      ->check(CLI::PositiveNumber)
+      ->check(PositiveNumber())
       ->type_name("SECONDS")
       ->capture_default_str();
   command
@@ -504,6 +536,8 @@ void AddGenerateCommand(CLI::App& app, const CommonFlags& common,
       ->add_option("--seed", flags->seed,
                    "Of the random numbers; the same seed gives the same "
                    "bytes")
+      ->check(WholeNumber(0, std::numeric_limits<uint64_t>::max()))
+      ->type_name("N")
       ->capture_default_str();
   command->add_flag("--dry-run", flags->dry_run,
                     "Say what would run and how much memory it takes");
@@ -513,32 +547,32 @@ void AddGenerateCommand(CLI::App& app, const CommonFlags& common,
   command
       ->add_option("--threads", flags->runtime.threads,
                    "Default: what affinity and cgroup grant")
-      ->check(CLI::PositiveNumber)
+      ->check(WholeNumber(1))
       ->type_name("N")
       ->group(kLimits);
   command
       ->add_option("--max-num-seqs", flags->engine.max_num_seqs,
                    "Most sequences at once; default: as compiled")
-      ->check(CLI::PositiveNumber)
+      ->check(WholeNumber(1))
       ->type_name("N")
       ->group(kLimits);
   command
       ->add_option("--max-model-len", flags->engine.max_model_len,
                    "Most tokens of a sequence; default: as compiled")
-      ->check(CLI::PositiveNumber)
+      ->check(WholeNumber(1))
       ->type_name("N")
       ->group(kLimits);
   command
       ->add_option("--max-num-batched-tokens",
                    flags->engine.max_num_batched_tokens,
                    "Most tokens of a step; default: as compiled")
-      ->check(CLI::PositiveNumber)
+      ->check(WholeNumber(1))
       ->type_name("N")
       ->group(kLimits);
   command
       ->add_option("--kvcache-num-blocks", flags->runtime.num_blocks,
                    "KV cache blocks; default: as compiled, or what fits")
-      ->check(CLI::PositiveNumber)
+      ->check(WholeNumber(1))
       ->type_name("N")
       ->group(kLimits);
   command
@@ -569,13 +603,13 @@ void AddGenerateCommand(CLI::App& app, const CommonFlags& common,
   command
       ->add_option("--max-time", flags->max_time,
                    "End early, cleanly, after so many seconds")
-      ->check(CLI::NonNegativeNumber)
+      ->check(PositiveNumber(/*zero=*/true))
       ->type_name("SECONDS")
       ->group(kLimits);
   command
       ->add_option("--max-errors", flags->max_errors,
                    "End early when more lines than this carry an error")
-      ->check(CLI::NonNegativeNumber)
+      ->check(WholeNumber(0))
       ->type_name("N")
       ->group(kLimits);
   command

@@ -7,9 +7,12 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/hash.h"
+#include "job/job_key.h"
 #include "job/line_reader.h"
 #include "job/output.h"
 #include "rbln-tool/commands.h"
+#include "rbln-tool/outputs.h"
 
 namespace rbln {
 namespace {
@@ -22,41 +25,74 @@ struct MergeFlags {
   std::string output;
 };
 
-void CheckParts(const MergeFlags& flags) {
-  std::string missing;
-  for (size_t i = 0; i < flags.parts.size(); ++i) {
-    const std::string& part = flags.parts[i];
+// Holds each part against its place on the command line and against the first,
+// and returns what each is. Throws one error for all that is wrong.
+std::vector<PartFacts> CheckParts(const std::vector<std::string>& parts) {
+  std::vector<PartFacts> all(parts.size());
+  std::string wrong;
+  const auto check = [&](size_t i) -> std::string {
+    const std::string& part = parts[i];
+    const std::string place = fmt::format("{}/{}", i + 1, parts.size());
     if (FileExists(JournalPath(part))) {
-      missing += fmt::format("\n  {}: shard {}/{} did not end; run it again "
-                             "with --resume",
-                             part, i + 1, flags.parts.size());
-    } else if (!FileExists(part)) {
-      missing += fmt::format("\n  {}: shard {}/{} is not there", part, i + 1,
-                             flags.parts.size());
+      return fmt::format("{}: shard {} did not end; run it again with --resume",
+                         part, place);
+    }
+    if (!FileExists(part)) {
+      return fmt::format("{}: shard {} is not there", part, place);
+    }
+    try {
+      all[i] = PartFacts::Read(part);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    const std::string is = fmt::format("{}/{}", all[i].shard, all[i].shards);
+    if (is != place) {
+      return fmt::format("{}: is shard {}, where {} is wanted", part, is,
+                         place);
+    }
+    const std::string what = Difference(all[0].key, all[i].key);
+    return what.empty() || all[0].shards == 0
+               ? ""
+               : fmt::format("{}: of another run than {}: {} differs", part,
+                             parts[0], what);
+  };
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (const std::string error = check(i); !error.empty()) {
+      wrong += "\n  " + error;
     }
   }
-  if (!missing.empty()) {
-    throw UsageError("merge: not all parts are complete:{}", missing);
+  if (!wrong.empty()) {
+    throw UsageError(
+        "merge: name all the parts of one run, each once, in the "
+        "order of their shards:{}",
+        wrong);
   }
+  return all;
 }
 
 // Shard I of N has every N-th line: the parts' lines taken in turn are those of
 // the whole.
 int64_t Merge(const MergeFlags& flags) {
-  CheckParts(flags);
+  const std::vector<PartFacts> facts = CheckParts(flags.parts);
+  std::vector<NamedFile> parts;
+  for (const std::string& part : flags.parts) {
+    parts.push_back({"a part", part});
+    parts.push_back({"the .shard of a part", PartPath(part)});
+  }
+  CheckOutputs({{"--output", flags.output}}, parts, /*model=*/"");
   std::vector<std::unique_ptr<LineReader>> readers;
   for (const std::string& part : flags.parts) {
     readers.push_back(std::make_unique<LineReader>(part, kMaxAnswerBytes));
   }
-  const std::string temporary = flags.output + ".tmp";
-  FileWriter file(temporary);
+  std::vector<Hasher> hashers(readers.size());
+  AtomicFile file(flags.output);
   std::string buffer, line;
   int64_t count = 0;
   size_t ended = readers.size();  // the part that has no more
   for (bool more = true; more;) {
     for (size_t i = 0; i < readers.size(); ++i) {
-      const bool has =
-          readers[i]->Next(LineReader::kForever, line) == LineReader::Result::kLine;
+      const bool has = readers[i]->Next(LineReader::kForever, line) ==
+                       LineReader::Result::kLine;
       if (!has) {
         if (ended == readers.size()) ended = i;
         more = false;
@@ -64,12 +100,13 @@ int64_t Merge(const MergeFlags& flags) {
       }
       if (ended != readers.size()) {
         throw UsageError(
-            "merge: {} has more lines than {}: name all the parts of one run, "
-            "in the order of their shards",
+            "merge: {} has more lines than {}: they are not of the same "
+            "prompts, or one was changed; run them again",
             flags.parts[i], flags.parts[ended]);
       }
+      line += '\n';
+      hashers[i].Update(line);
       buffer += line;
-      buffer += '\n';
       ++count;
     }
     if (buffer.size() >= kBufferBytes || !more) {
@@ -77,9 +114,15 @@ int64_t Merge(const MergeFlags& flags) {
       buffer.clear();
     }
   }
-  file.Sync();
-  file.Close();
-  RenameFile(temporary, flags.output);
+  for (size_t i = 0; i < readers.size(); ++i) {
+    if (hashers[i].Digest() != facts[i].answers) {
+      throw UsageError(
+          "merge: {}: not the answers that its shard wrote; run it "
+          "again",
+          flags.parts[i]);
+    }
+  }
+  file.Commit();
   return count;
 }
 
@@ -93,7 +136,8 @@ void AddMergeCommand(CLI::App& app, const CommonFlags&, int& exit_code) {
       "the order of the prompts.");
   command
       ->add_option("PARTS", flags->parts,
-                   "The shards' outputs, from shard 1/N to N/N")
+                   "The shards' outputs, from shard 1/N to N/N, each with its "
+                   ".shard beside it")
       ->required();
   command->add_option("-o,--output", flags->output, "File for all answers")
       ->required()

@@ -136,19 +136,16 @@ JobFacts Job::facts() const {
   return facts;
 }
 
-std::string Job::ParametersText() const {
-  const Json all = {{"flags", options_.parameters},
-                    {"use_generation_config", options_.use_generation_config},
-                    {"chat_template", options_.chat_template.empty()
-                                          ? ""
-                                          : HashBytes(ReadFile(
-                                                options_.chat_template,
-                                                ErrorKind::kUsage))},
-                    {"seed", options_.seed},
-                    {"shard", options_.shard},
-                    {"shards", options_.shards},
-                    {"max_model_len", engine_->limits().max_model_len}};
-  return all.dump();
+Json Job::Parameters() const {
+  Json all = options_.parameters;
+  all["generation_config"] = options_.use_generation_config ? "auto" : "none";
+  if (!options_.chat_template.empty()) {
+    all["chat_template"] =
+        HashBytes(ReadFile(options_.chat_template, ErrorKind::kUsage));
+  }
+  all["seed"] = options_.seed;
+  all["max_model_len"] = engine_->limits().max_model_len;
+  return all;
 }
 
 // One run.

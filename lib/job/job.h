@@ -65,9 +65,9 @@ class Job {
 
   // After Run: what was done, by replicas too.
   const EngineStats& stats() const { return stats_; }
-  // Everything that the answers depend on beside the input and the model, as
-  // text that is the same for the same.
-  std::string ParametersText() const;
+  // Everything that the answers depend on beside the input, the model and the
+  // shard, by name.
+  Json Parameters() const;
   // Facts for the report; `input` and `model` are the caller's to fill.
   JobFacts facts() const;
 

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "base/hash.h"
 #include "base/json.h"
@@ -18,7 +19,8 @@
 namespace rbln {
 namespace {
 
-constexpr int kJournalVersion = 1;
+// 1 had the parameters as one text.
+constexpr int kJournalVersion = 2;
 constexpr size_t kHashDigits = 16;
 constexpr size_t kBufferBytes = size_t{1} << 18;
 // What a power loss may cost at most.
@@ -122,23 +124,25 @@ class Lines {
 
 std::string JournalPath(const std::string& path) { return path + ".journal"; }
 
-FileOutput::FileOutput(const std::string& path, const JournalKey& key,
-                       bool resume, bool keep_journal)
+FileOutput::FileOutput(const std::string& path, const JobKey& key, bool resume,
+                       bool keep_journal)
     : path_(path),
       journal_path_(JournalPath(path)),
+      key_(key),
       keep_journal_(keep_journal) {
   journal_ = std::make_unique<FileWriter>(journal_path_, /*append=*/true);
   struct stat info {};
   if (flock(journal_->fd(), LOCK_EX | LOCK_NB) != 0 ||
       fstat(journal_->fd(), &info) != 0 || info.st_nlink == 0) {
     finished_ = true;  // it is not ours
-    throw ResourceError("{}: another process is writing it; wait for that, or "
-                        "name another output",
-                        path_);
+    throw ResourceError(
+        "{}: another process is writing it; wait for that, or "
+        "name another output",
+        path_);
   }
   if (info.st_size == 0) {
     try {
-      Begin(key);
+      Begin();
     } catch (const Error&) {
       unlink(journal_path_.c_str());
       throw;
@@ -153,7 +157,7 @@ FileOutput::FileOutput(const std::string& path, const JournalKey& key,
         "{} to begin again",
         path_, journal_path_);
   }
-  Load(key);
+  Load();
   keep_journal_ = keep_journal;
 }
 
@@ -168,18 +172,16 @@ FileOutput::~FileOutput() {
   if (!keep_journal_) unlink(journal_path_.c_str());
 }
 
-void FileOutput::Begin(const JournalKey& key) {
-  const Json header = {{"rbln_journal", kJournalVersion},
-                       {"input", key.input},
-                       {"parameters", key.parameters},
-                       {"model", key.model}};
+void FileOutput::Begin() {
+  Json header = key_.ToJson();
+  header["rbln_journal"] = kJournalVersion;
   Append(header.dump());
   Flush();
   journal_->Sync();
   synced_at_ = Now();
 }
 
-void FileOutput::Load(const JournalKey& key) {
+void FileOutput::Load() {
   const RandomAccessFile file(journal_path_, ErrorKind::kUsage);
   Lines lines(file);
   std::optional<std::string_view> line = lines.Next();
@@ -188,7 +190,7 @@ void FileOutput::Load(const JournalKey& key) {
   if (!line) {
     // Not even its first line was written: nothing was answered.
     journal_->Truncate(0);
-    return Begin(key);
+    return Begin();
   }
   if (!header) {
     throw UsageError("{}: damaged in its first line; remove it to begin again",
@@ -196,25 +198,20 @@ void FileOutput::Load(const JournalKey& key) {
   }
   const Json found =
       ParseJson(std::string(*header), journal_path_, ErrorKind::kUsage);
-  const auto field = [&](const char* name) {
-    return found.is_object() && found.contains(name) ? found[name] : Json();
-  };
-  if (field("rbln_journal") != kJournalVersion) {
-    throw UsageError("{}: of another version of this tool; remove it to begin "
-                     "again",
-                     journal_path_);
+  if (!found.is_object() || !found.contains("rbln_journal") ||
+      found["rbln_journal"] != kJournalVersion) {
+    throw UsageError(
+        "{}: of another version of this tool; remove it to begin "
+        "again",
+        journal_path_);
   }
-  const auto same = [&](const char* name, const std::string& now,
-                        const char* what) {
-    if (field(name) == now) return;
+  if (const std::string what = Difference(found, key_.ToJson());
+      !what.empty()) {
     throw UsageError(
         "--resume: {} changed since {} was begun; run with what it was begun "
         "with, or remove {} to begin again",
         what, journal_path_, journal_path_);
-  };
-  same("input", key.input, "the file of prompts");
-  same("model", key.model, "the model");
-  same("parameters", key.parameters, "a parameter");
+  }
   line = lines.Next();
   for (; line; line = lines.Next()) {
     const std::optional<std::string_view> rest = Rest(*line);
@@ -226,9 +223,8 @@ void FileOutput::Load(const JournalKey& key) {
       break;
     }
     if (Has(record->index)) continue;
-    Remember(record->index,
-             {lines.offset() + kHashDigits + 1 + record->begin,
-              rest->size() - record->begin});
+    Remember(record->index, {lines.offset() + kHashDigits + 1 + record->begin,
+                             rest->size() - record->begin});
     ++num_resumed_;
     num_resumed_errors_ += record->error;
   }
@@ -249,8 +245,8 @@ void FileOutput::Append(std::string_view rest) {
 }
 
 void FileOutput::Put(Answer answer) {
-  const std::string head = fmt::format("{} {} ", answer.index,
-                                       answer.error ? "error" : "ok");
+  const std::string head =
+      fmt::format("{} {} ", answer.index, answer.error ? "error" : "ok");
   Remember(answer.index,
            {written_ + kHashDigits + 1 + head.size(), answer.text.size()});
   Append(head + answer.text);
@@ -273,11 +269,16 @@ bool FileOutput::Flush() {
 void FileOutput::Finish(int64_t count) {
   Flush();
   journal_->Sync();
-  const std::string temporary = path_ + ".tmp";
   try {
     const RandomAccessFile journal(journal_path_, ErrorKind::kResource);
-    FileWriter file(temporary);
+    AtomicFile file(path_);
+    Hasher hasher;
     std::string out;
+    const auto write = [&] {
+      hasher.Update(out);
+      file.Write(out);
+      out.clear();
+    };
     for (int64_t index = 0; index < count; ++index) {
       const Place place = places_.at(index);
       const size_t old = out.size();
@@ -285,19 +286,19 @@ void FileOutput::Finish(int64_t count) {
       journal.Read(place.offset, std::as_writable_bytes(
                                      std::span(out).subspan(old, place.bytes)));
       out.back() = '\n';
-      if (out.size() >= kBufferBytes) {
-        file.Write(out);
-        out.clear();
-      }
+      if (out.size() >= kBufferBytes) write();
     }
-    file.Write(out);
-    file.Sync();
-    file.Close();
-    RenameFile(temporary, path_);
-  } catch (const Error&) {
-    unlink(temporary.c_str());
-    keep_journal_ = true;
-    throw;
+    write();
+    // First, so that whoever sees the answers knows what they are of.
+    if (key_.shards > 0) PartFacts::Write(path_, key_, hasher.Digest());
+    file.Commit();
+  } catch (const Error& error) {
+    if (std::exchange(keep_journal_, true)) throw;
+    // There is no run to resume: a person has to look.
+    throw Error(error.kind(),
+                fmt::format("{}; the answers are in {}, each behind a checksum "
+                            "and its index",
+                            error.what(), journal_path_));
   }
   finished_ = true;
   unlink(journal_path_.c_str());

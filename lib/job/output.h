@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "job/job_key.h"
 
 namespace rbln {
 
@@ -60,17 +61,10 @@ class StreamOutput : public JobOutput {
   std::string buffer_;
 };
 
-// What the answers of a journal depend on. Each is compared with what a run
-// that resumes has, and named where it differs.
-struct JournalKey {
-  std::string input;       // checksum of the file of prompts
-  std::string parameters;  // everything of the command line that counts
-  std::string model;       // checksum of the manifest
-};
-
 // A file. Answers go to `path`.journal as they finish; at the end the file is
 // written in order, synced and renamed to its place, and the journal removed. A
-// run that ended early, however, leaves a journal to resume from.
+// run that ended early, however, leaves a journal to resume from. Beside the
+// file of a shard lies what merge wants to know of it (see PartFacts).
 //
 // The journal is lines of text: 16 hexadecimal digits of XXH3-64 over the rest
 // of the line, a space, and the rest: of the first line the key as JSON, of the
@@ -78,11 +72,11 @@ struct JournalKey {
 // that is torn or damaged is not believed, and computed again.
 class FileOutput : public JobOutput {
  public:
-  // Takes the lock on the journal. Throws Error(kUsage) where there is a journal
-  // and `resume` is not set, or it is of something else; Error(kResource) where
-  // another process holds it or it cannot be written. `keep_journal`: leave it
-  // for a later run when this one ends early.
-  FileOutput(const std::string& path, const JournalKey& key, bool resume,
+  // Takes the lock on the journal. Throws Error(kUsage) where there is a
+  // journal and `resume` is not set, or it is of something else;
+  // Error(kResource) where another process holds it or it cannot be written.
+  // `keep_journal`: leave it for a later run when this one ends early.
+  FileOutput(const std::string& path, const JobKey& key, bool resume,
              bool keep_journal);
   ~FileOutput() override;
   FileOutput(const FileOutput&) = delete;
@@ -105,13 +99,14 @@ class FileOutput : public JobOutput {
     uint64_t bytes = 0;
   };
 
-  void Begin(const JournalKey& key);
-  void Load(const JournalKey& key);
+  void Begin();
+  void Load();
   void Append(std::string_view rest);
   void Remember(int64_t index, Place place);
 
-  std::string path_;
-  std::string journal_path_;
+  const std::string path_;
+  const std::string journal_path_;
+  const JobKey key_;
   bool keep_journal_;
   bool finished_ = false;
   std::unique_ptr<FileWriter> journal_;

@@ -92,7 +92,7 @@ run -o "$out" 2>"$work/err" || code=$?
 [ "$code" = 2 ] || fail "a journal was taken for nothing: exit $code"
 code=0
 run -o "$out" --resume --seed 3 2>"$work/err" || code=$?
-[ "$code" = 2 ] && grep -q 'a parameter changed' "$work/err" ||
+[ "$code" = 2 ] && grep -q 'the parameter seed (0 against 3) changed' "$work/err" ||
   fail "exit $code: $(cat "$work/err")"
 run -o "$out" --resume || [ $? = 1 ]
 cmp "$work/whole" "$out"
@@ -119,11 +119,37 @@ for i in 1 2 3; do
 done
 "$tool" -q merge "$work"/part.[123] -o "$work/merged"
 cmp "$work/whole" "$work/merged"
-rm "$work/part.2"
+# refuse PATTERN PART...: what does not make up a run is said, part by part.
+refuse() {
+  local pattern=$1 code=0
+  shift
+  "$tool" -q merge "$@" -o "$work/merged2" 2>"$work/err" || code=$?
+  [ "$code" = 2 ] && grep -qF -- "$pattern" "$work/err" ||
+    fail "merge $*: exit $code: $(cat "$work/err")"
+  [ ! -e "$work/merged2" ] || fail "merge $* left something"
+}
+cd "$work"
+refuse 'part.2: is shard 2/3, where 2/2 is wanted' part.1 part.2
+refuse 'part.3: is shard 3/3, where 2/3 is wanted' part.1 part.3 part.2
+refuse 'part.1: is shard 1/3, where 3/3 is wanted' part.1 part.2 part.1
+refuse 'whole.shard, which generate --shard leaves' part.1 whole part.3
+run -o seeded --shard 2/3 --seed 1 || [ $? = 1 ]
+refuse 'seeded: of another run than part.1: the parameter seed (0 against 1)' \
+  part.1 seeded part.3
+head -n 60 "$prompts" >fewer
+"$tool" -q generate fewer --model "$dir" -o foreign --shard 2/3 || [ $? = 1 ]
+refuse 'foreign: of another run than part.1: the file of prompts' \
+  part.1 foreign part.3
+cp part.2 edited
+sed -i '1s/index/Index/' edited
+cp part.2.shard edited.shard
+refuse 'edited: not the answers that its shard wrote' part.1 edited part.3
 code=0
-"$tool" -q merge "$work"/part.{1,2,3} -o "$work/merged2" 2>"$work/err" || code=$?
-[ "$code" = 2 ] && grep -q 'part.2: shard 2/3 is not there' "$work/err" ||
-  fail "exit $code: $(cat "$work/err")"
+"$tool" -q merge part.[123] -o part.1 2>err || code=$?
+[ "$code" = 2 ] && cmp <(head -n 1 part.1) <(head -n 1 whole) || fail "$code"
+rm part.2
+refuse 'part.2: shard 2/3 is not there' part.{1,2,3}
+cd "$source"
 
 # Answers as they finish are the same lines.
 run --order completion >"$work/unordered" || [ $? = 1 ]

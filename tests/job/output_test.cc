@@ -7,12 +7,13 @@
 #include <filesystem>
 #include <functional>
 
+#include "base/hash.h"
 #include "test_util.h"
 
 namespace rbln {
 namespace {
 
-const JournalKey kKey = {"input", "parameters", "model"};
+const JobKey kKey = {"input", "model", {{"seed", 0}}};
 
 std::string ErrorOf(const std::function<void()>& run, ErrorKind kind) {
   try {
@@ -89,10 +90,14 @@ TEST_CASE("a journal is for one run, one process, and the same inputs") {
             .find("an earlier run did not end; go on with it by --resume") !=
         std::string::npos);
   for (const auto& [key, part] :
-       {std::pair<JournalKey, std::string>{{"x", "parameters", "model"},
-                                           "the file of prompts changed"},
-        {{"input", "x", "model"}, "a parameter changed"},
-        {{"input", "parameters", "x"}, "the model changed"}}) {
+       {std::pair<JobKey, std::string>{{"x", "model", {{"seed", 0}}},
+                                       "the file of prompts changed"},
+        {{"input", "x", {{"seed", 0}}}, "the model changed"},
+        {{"input", "model", {{"seed", 0}}, 1, 2}, "--shard changed"},
+        {{"input", "model", {{"seed", 3}}},
+         "the parameter seed (0 against 3) changed"},
+        {{"input", "model", {{"seed", 0}, {"top_k", 5}}},
+         "the parameter top_k (unset against 5) changed"}}) {
     CHECK(ErrorOf([&] { FileOutput(dir / "out", key, true, true); },
                   ErrorKind::kUsage)
               .find(part) != std::string::npos);
@@ -101,6 +106,28 @@ TEST_CASE("a journal is for one run, one process, and the same inputs") {
   // Nothing to resume is no error: scripts may always ask for it.
   FileOutput other(dir / "other", kKey, true, true);
   CHECK(other.num_resumed() == 0);
+}
+
+TEST_CASE("beside a shard's answers lies what they are of") {
+  TempDir dir;
+  JobKey key = kKey;
+  key.shard = 2;
+  key.shards = 3;
+  FileOutput output(dir / "out", key, false, true);
+  Answer(output, 6);
+  output.Finish(6);
+  const PartFacts facts = PartFacts::Read(dir / "out");
+  CHECK(facts.shard == 2);
+  CHECK(facts.shards == 3);
+  CHECK(facts.answers == HashBytes(Whole(6)));
+  key.shard = 3;
+  PartFacts::Write(dir / "other", key, "");
+  CHECK(Difference(facts.key, PartFacts::Read(dir / "other").key) == "");
+  for (const char* damaged : {"", "{}", "[1]", R"({"rbln_shard":1})"}) {
+    WriteTestFile(dir / "out.shard", damaged);
+    CHECK(ErrorOf([&] { PartFacts::Read(dir / "out"); }, ErrorKind::kUsage)
+              .find("out.shard") != std::string::npos);
+  }
 }
 
 TEST_CASE("an input that cannot be read again leaves no journal") {
@@ -112,8 +139,9 @@ TEST_CASE("an input that cannot be read again leaves no journal") {
   CHECK_FALSE(std::filesystem::exists(dir / "out.journal"));
 }
 
-TEST_CASE("a journal cut off or damaged anywhere gives the same file in the "
-          "end, or an error") {
+TEST_CASE(
+    "a journal cut off or damaged anywhere gives the same file in the "
+    "end, or an error") {
   TempDir dir;
   {
     FileOutput output(dir / "out", kKey, false, true);
