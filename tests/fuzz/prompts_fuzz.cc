@@ -26,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using Result = rbln::LineReader::Result;
   std::string line;
   for (int64_t index = 0;; ++index) {
-    const Result result = reader.Next(LineReader::kForever, line);
+    const Result result = reader.Next(rbln::LineReader::kForever, line);
     if (result == Result::kEnd) return 0;
     if (result == Result::kTooLong) continue;
     if (line.size() > kMaxLine) __builtin_trap();
