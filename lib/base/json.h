@@ -1,9 +1,11 @@
 // JSON from strangers: nlohmann::json with a bound on depth and errors of ours.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
 
@@ -23,6 +25,31 @@ inline constexpr int kMaxJsonDepth = 256;
 Json ParseJson(std::string_view text, std::string_view name, ErrorKind kind);
 OrderedJson ParseOrderedJson(std::string_view text, std::string_view name,
                              ErrorKind kind);
+
+// JSON text written value by value, the same bytes as OrderedJson::dump gives
+// with error_handler_t::replace, without the objects in between. Whoever calls
+// keeps brackets and keys in order.
+class JsonWriter {
+ public:
+  void BeginObject() { Begin('{'); }
+  void EndObject() { text_ += '}'; }
+  void BeginArray() { Begin('['); }
+  void EndArray() { text_ += ']'; }
+  void Key(std::string_view name);
+  void String(std::string_view value);
+  void Integer(int64_t value);
+  void Null();
+  void Value(const OrderedJson& value);
+  // The text so far; nothing may follow.
+  std::string Take() { return std::move(text_); }
+
+ private:
+  void Begin(char bracket);
+  // Puts a comma before what follows, unless that is the first of its list.
+  void Separate();
+
+  std::string text_;
+};
 
 // Reads and parses a file of at most `max_bytes` bytes.
 Json ReadJsonFile(const std::string& path, ErrorKind kind,

@@ -123,6 +123,8 @@ void BlockManager::Release(SequenceBlocks& sequence) {
 BlockManager::Hit BlockManager::Find(uint64_t prefix_hash,
                                      std::span<const TokenId> tokens) const {
   Hit best;
+  // Less than is worth a copy, and no full block.
+  if (tokens.size() < static_cast<size_t>(min_copied_tokens_)) return best;
   const auto found = index_.find(prefix_hash);
   if (found == index_.end()) return best;
   for (const int id : found->second) {

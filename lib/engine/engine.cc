@@ -61,6 +61,7 @@ struct Engine::Group {
   std::vector<TokenId> end_ids;   // those that end a guided text
   Finished result;
   int unfinished = 0;
+  std::list<Group>::iterator place;  // in groups_
 };
 
 struct Engine::Sequence {
@@ -75,6 +76,9 @@ struct Engine::Sequence {
     return static_cast<int>(group->request.prompt.size());
   }
   int size() const { return static_cast<int>(tokens.size()); }
+  std::span<const TokenId> output() const {
+    return std::span(tokens).subspan(group->request.prompt.size());
+  }
   // Known tokens whose keys and values are not in the cache.
   int pending() const { return size() - computed; }
   bool decoding() const { return size() > prompt_size() && pending() == 1; }
@@ -89,11 +93,12 @@ struct Engine::Sequence {
   std::vector<TokenId> tokens;  // prompt and output
   int computed = 0;
   bool started = false;
+  bool done = false;  // its group may be gone
   SequenceBlocks blocks;
   std::vector<std::string> store_names;  // of its first blocks
   OutputText text;
   std::unique_ptr<Guide::Cursor> guide;  // from the first token on
-  Completion completion;
+  Completion completion;  // its tokens and text are filled in at the end
   Clock::time_point last_event;
 };
 
@@ -206,35 +211,35 @@ void Engine::Add(Request request) {
   Check(request);
   const int vocab_size = executor_.manifest().vocab_size;
   const int size = static_cast<int>(request.prompt.size());
-  auto group = std::make_unique<Group>();
-  group->bad_words = BadWordTokens(request.params.bad_words, tokenizer_);
-  group->stop_ids = request.params.stop_token_ids;
-  group->stop_ids.insert(group->stop_ids.end(), options_.eos_token_ids.begin(),
+  Group group;
+  group.bad_words = BadWordTokens(request.params.bad_words, tokenizer_);
+  group.stop_ids = request.params.stop_token_ids;
+  group.stop_ids.insert(group.stop_ids.end(), options_.eos_token_ids.begin(),
                          options_.eos_token_ids.end());
-  std::erase_if(group->stop_ids,
+  std::erase_if(group.stop_ids,
                 [&](TokenId id) { return id < 0 || id >= vocab_size; });
   if (request.params.guide) {
-    group->guide = guides_->Acquire(*request.params.guide);
-    group->end_ids = group->stop_ids;
+    group.guide = guides_->Acquire(*request.params.guide);
+    group.end_ids = group.stop_ids;
     if (request.params.ignore_eos) {
       const std::vector<TokenId>& ids = request.params.stop_token_ids;
-      std::erase_if(group->end_ids, [&](TokenId id) {
+      std::erase_if(group.end_ids, [&](TokenId id) {
         return std::find(ids.begin(), ids.end(), id) == ids.end();
       });
     }
   }
-  group->result.id = request.id;
-  group->result.prompt_tokens = size;
-  group->result.completions.resize(request.params.n);
-  group->unfinished = request.params.n;
-  group->request = std::move(request);
+  group.result.id = request.id;
+  group.result.prompt_tokens = size;
+  group.result.completions.resize(request.params.n);
+  group.unfinished = request.params.n;
+  group.request = std::move(request);
   stats_.prompt_tokens += size;
-  for (int i = 0; i < group->request.params.n; ++i) {
-    waiting_.push_back(std::make_unique<Sequence>(group.get(), i, tokenizer_));
+  const auto place = groups_.insert(groups_.end(), std::move(group));
+  place->place = place;
+  for (int i = 0; i < place->request.params.n; ++i) {
+    waiting_.push_back(std::make_unique<Sequence>(&*place, i, tokenizer_));
     waiting_.back()->arrival = arrivals_++;
   }
-  const Group* const key = group.get();
-  groups_.emplace(key, std::move(group));
 }
 
 bool Engine::Step(std::vector<Finished>& finished) {
@@ -264,24 +269,26 @@ int Engine::PeakBlocks(int num_tokens) const {
       blocks_.BlocksFor(window_ - 1 + limits_.max_num_batched_tokens) + 1);
 }
 
-bool Engine::CanAdmit(const Sequence& sequence) const {
-  // Blocks that those already running still need for the tokens they know.
-  int owed = 0;
-  for (const auto& other : running_) {
-    const int held = static_cast<int>(other->blocks.blocks.size()) -
-                     other->blocks.released;
-    owed += std::max(0, PeakBlocks(other->size()) - held);
-  }
-  const BlockManager::Reusable reusable =
-      blocks_.Match(sequence.tokens, ReusableLimit(sequence));
-  const int needed =
-      std::max(0, PeakBlocks(sequence.size()) - reusable.held_blocks);
-  return owed + needed <= blocks_.num_free();
+int Engine::OwedBlocks(const Sequence& sequence) const {
+  const int held = static_cast<int>(sequence.blocks.blocks.size()) -
+                   sequence.blocks.released;
+  return std::max(0, PeakBlocks(sequence.size()) - held);
+}
+
+bool Engine::CanAdmit(const Sequence& sequence, int owed) const {
+  const int needed = PeakBlocks(sequence.size());
+  const int free = blocks_.num_free() - owed;
+  // Only where memory is short does it matter what others hold already.
+  return needed <= free ||
+         std::max(0, needed - blocks_.Match(sequence.tokens,
+                                            ReusableLimit(sequence))
+                                  .held_blocks) <= free;
 }
 
 bool Engine::WaitsForPrefix(const Sequence& sequence) const {
   if (!options_.prefix_caching) return false;
   const int limit = ReusableLimit(sequence);
+  if (limit < kWorthWaiting) return false;
   int best = 0;
   for (const auto& other : running_) {
     if (other->decoding()) continue;
@@ -340,6 +347,9 @@ void Engine::ReleasePassed(Sequence& sequence) {
 }
 
 void Engine::Admit() {
+  if (waiting_.empty() || num_running() >= limits_.max_num_seqs) return;
+  int owed = 0;  // to those that run
+  for (const auto& sequence : running_) owed += OwedBlocks(*sequence);
   int looked_at = 0;
   for (auto at = waiting_.begin();
        at != waiting_.end() && num_running() < limits_.max_num_seqs &&
@@ -351,7 +361,7 @@ void Engine::Admit() {
       continue;
     }
     // Nobody overtakes a sequence for which there is no memory yet.
-    if (!running_.empty() && !CanAdmit(sequence)) break;
+    if (!running_.empty() && !CanAdmit(sequence, owed)) break;
     sequence.computed = blocks_.Reuse(
         sequence.tokens, ReusableLimit(sequence), sequence.blocks);
     ReleasePassed(sequence);
@@ -364,6 +374,7 @@ void Engine::Admit() {
         sequence.group->result.cached_tokens = sequence.computed;
       }
     }
+    owed += OwedBlocks(sequence);
     const auto place =
         std::upper_bound(running_.begin(), running_.end(), sequence.arrival,
                          [](int64_t arrival, const auto& other) {
@@ -377,21 +388,14 @@ void Engine::Admit() {
 std::vector<Engine::Scheduled> Engine::Schedule() {
   std::vector<Scheduled> plan;
   int rows = 0;
-  // The list of those running changes where one is preempted.
   for (const bool decoding : {true, false}) {
-    std::vector<Sequence*> candidates;
-    for (const auto& sequence : running_) {
-      if (sequence->decoding() == decoding) {
-        candidates.push_back(sequence.get());
-      }
-    }
-    for (Sequence* sequence : candidates) {
-      const bool runs = std::any_of(
-          running_.begin(), running_.end(),
-          [&](const auto& other) { return other.get() == sequence; });
+    // Where one is preempted, it is the last: places before it stay.
+    for (size_t i = 0; i < running_.size(); ++i) {
+      Sequence* const sequence = running_[i].get();
+      if (sequence->decoding() != decoding) continue;
       const int count =
           std::min(sequence->pending(), limits_.max_num_batched_tokens - rows);
-      if (!runs || count <= 0) continue;
+      if (count <= 0) continue;
       if (!MakeRoom(sequence, count, plan)) continue;
       plan.push_back({sequence, count});
       rows = 0;
@@ -492,11 +496,12 @@ void Engine::Run(const std::vector<Scheduled>& plan,
             Logprobs(values, sequence->tokens[next],
                      *sequence->params().prompt_logprobs));
       } else {
-        done = Advance(*sequence, values);
+        done = Advance(*sequence, values, computed);
       }
     }
-    if (done) Finish(sequence, finished);
+    if (done) Finish(*sequence, finished);
   }
+  std::erase_if(running_, [](const auto& sequence) { return sequence->done; });
   stats_.sample_seconds +=
       std::chrono::duration<double>(Clock::now() - computed).count();
   if (trace_ != nullptr) {
@@ -506,7 +511,8 @@ void Engine::Run(const std::vector<Scheduled>& plan,
   }
 }
 
-bool Engine::Advance(Sequence& sequence, std::span<const float> logits) {
+bool Engine::Advance(Sequence& sequence, std::span<const float> logits,
+                     Clock::time_point now) {
   const Request& request = sequence.group->request;
   const SamplingParams& params = request.params;
   Completion& completion = sequence.completion;
@@ -515,7 +521,7 @@ bool Engine::Advance(Sequence& sequence, std::span<const float> logits) {
   state.seed = params.seed ? static_cast<uint64_t>(*params.seed) : request.seed;
   state.sequence = sequence.index;
   state.prompt = request.prompt;
-  state.output = completion.tokens;
+  state.output = sequence.output();
   state.stop_ids = sequence.group->stop_ids;
   state.bad_words = sequence.group->bad_words;
   if (Guide* const guide = sequence.group->guide; guide != nullptr) {
@@ -549,16 +555,13 @@ bool Engine::Advance(Sequence& sequence, std::span<const float> logits) {
     completion.logprobs.push_back(Logprobs(logits, token, *params.logprobs));
   }
   sequence.tokens.push_back(token);
-  completion.tokens.push_back(token);
+  const int generated = static_cast<int>(sequence.output().size());
 
-  const Clock::time_point now = Clock::now();
   const double waited =
       std::chrono::duration<double>(now - sequence.last_event).count();
-  (completion.tokens.size() == 1 ? stats_.first_token : stats_.per_token)
-      .Add(waited);
+  (generated == 1 ? stats_.first_token : stats_.per_token).Add(waited);
   sequence.last_event = now;
 
-  const int generated = static_cast<int>(completion.tokens.size());
   const std::vector<TokenId>& eos = options_.eos_token_ids;
   bool stopped = false;
   if (generated >= params.min_tokens || sequence.guide != nullptr) {
@@ -608,22 +611,22 @@ void Engine::Fail(Sequence& sequence, const std::string& problem) {
   group.result.error =
       fmt::format("{}: {} (after {} tokens, behind '{}')",
                   group.request.params.guide->name, problem,
-                  sequence.completion.tokens.size(), text.substr(begin));
+                  sequence.output().size(), text.substr(begin));
 }
 
-void Engine::Finish(Sequence* sequence, std::vector<Finished>& finished) {
-  blocks_.Release(sequence->blocks);
-  Group& group = *sequence->group;
-  sequence->completion.text = sequence->text.text();
-  stats_.completion_tokens +=
-      static_cast<int64_t>(sequence->completion.tokens.size());
-  group.result.completions[sequence->index] = std::move(sequence->completion);
-  std::erase_if(running_,
-                [&](const auto& other) { return other.get() == sequence; });
+void Engine::Finish(Sequence& sequence, std::vector<Finished>& finished) {
+  blocks_.Release(sequence.blocks);
+  Group& group = *sequence.group;
+  const std::span<const TokenId> output = sequence.output();
+  stats_.completion_tokens += static_cast<int64_t>(output.size());
+  sequence.completion.tokens.assign(output.begin(), output.end());
+  sequence.completion.text = sequence.text.Take();
+  group.result.completions[sequence.index] = std::move(sequence.completion);
+  sequence.done = true;
   if (--group.unfinished == 0) {
     if (group.guide != nullptr) guides_->Release(group.guide);
     finished.push_back(std::move(group.result));
-    groups_.erase(&group);
+    groups_.erase(group.place);
   }
 }
 

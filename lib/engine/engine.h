@@ -157,7 +157,10 @@ class Engine {
   using Clock = std::chrono::steady_clock;
 
   void Admit();
-  bool CanAdmit(const Sequence& sequence) const;
+  // Blocks that a sequence still needs for the tokens it knows.
+  int OwedBlocks(const Sequence& sequence) const;
+  // Whether there is memory for it beside the `owed` blocks of those running.
+  bool CanAdmit(const Sequence& sequence, int owed) const;
   bool WaitsForPrefix(const Sequence& sequence) const;
   int ReusableLimit(const Sequence& sequence) const;
   // The most blocks that a sequence holds at once while it grows to so many
@@ -178,11 +181,14 @@ class Engine {
   void Preempt(Sequence* sequence);
   int ProgramFor(int rows) const;
   void Run(const std::vector<Scheduled>& plan, std::vector<Finished>& finished);
-  // Takes the next token of a sequence from its logits. True at its end.
-  bool Advance(Sequence& sequence, std::span<const float> logits);
+  // Takes the next token of a sequence from its logits, which were computed at
+  // `now`. True at its end.
+  bool Advance(Sequence& sequence, std::span<const float> logits,
+               Clock::time_point now);
   // Ends a sequence that cannot go on as its guide wants.
   void Fail(Sequence& sequence, const std::string& problem);
-  void Finish(Sequence* sequence, std::vector<Finished>& finished);
+  // Marks a sequence as done; Run then drops those that are.
+  void Finish(Sequence& sequence, std::vector<Finished>& finished);
 
   Executor& executor_;
   const Tokenizer& tokenizer_;
@@ -197,7 +203,7 @@ class Engine {
   std::unique_ptr<PrefixStore> store_;
   std::unique_ptr<Trace> trace_;
   int64_t arrivals_ = 0;
-  std::map<const Group*, std::unique_ptr<Group>> groups_;
+  std::list<Group> groups_;
   // Both in order of arrival.
   std::list<std::unique_ptr<Sequence>> waiting_;
   std::vector<std::unique_ptr<Sequence>> running_;

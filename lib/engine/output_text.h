@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/sampling_params.h"
@@ -26,6 +27,8 @@ class OutputText {
   // a sequence that no stop string has ended.
   void Finish();
   const std::string& text() const { return text_; }
+  // Gives the text away; it ends with that.
+  std::string Take() { return std::move(text_); }
   // Whether nothing stands before the next token, as Tokenizer::Bytes has it.
   bool at_start() const { return detokenizer_.at_start(); }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 
@@ -13,18 +14,23 @@ namespace {
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 constexpr size_t kLanes = 16;
 
-// Largest value; -inf where there is none. Independent lanes, so that the loop
-// becomes vector instructions. A NaN never wins.
+// Largest value; -inf where there is none. A NaN never wins. GCC does not make
+// vector instructions of such a loop by itself: it has to be told.
 float Max(std::span<const float> values) {
-  std::array<float, kLanes> lanes;
-  lanes.fill(kMinusInfinity);
+  typedef float Vector __attribute__((vector_size(16)));
+  std::array<Vector, 4> best;
+  best.fill(Vector{} + kMinusInfinity);
   size_t i = 0;
   for (; i + kLanes <= values.size(); i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      lanes[lane] =
-          values[i + lane] > lanes[lane] ? values[i + lane] : lanes[lane];
+    std::array<Vector, best.size()> next;
+    static_assert(sizeof(next) == kLanes * sizeof(float));
+    std::memcpy(&next, &values[i], sizeof(next));
+    for (size_t j = 0; j < best.size(); ++j) {
+      best[j] = next[j] > best[j] ? next[j] : best[j];
     }
   }
+  for (const Vector& other : best) best[0] = other > best[0] ? other : best[0];
+  const auto lanes = std::bit_cast<std::array<float, 4>>(best[0]);
   float result = kMinusInfinity;
   for (const float lane : lanes) result = lane > result ? lane : result;
   for (; i < values.size(); ++i) {
@@ -34,8 +40,19 @@ float Max(std::span<const float> values) {
 }
 
 TokenId ArgMax(std::span<const float> values) {
-  const float max = Max(values);
-  const auto at = std::find(values.begin(), values.end(), max);
+  // Only the first piece that has the largest value is searched for its place.
+  constexpr size_t kPiece = 256;
+  float max = kMinusInfinity;
+  size_t begin = 0;
+  for (size_t at = 0; at < values.size(); at += kPiece) {
+    const float largest =
+        Max(values.subspan(at, std::min(kPiece, values.size() - at)));
+    if (largest > max) {
+      max = largest;
+      begin = at;
+    }
+  }
+  const auto at = std::find(values.begin() + begin, values.end(), max);
   return at == values.end() ? 0 : static_cast<TokenId>(at - values.begin());
 }
 

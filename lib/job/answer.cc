@@ -1,7 +1,7 @@
 #include "job/answer.h"
 
 #include <algorithm>
-#include <type_traits>
+#include <array>
 
 namespace rbln {
 namespace {
@@ -10,20 +10,20 @@ std::string TokenText(const Tokenizer& tokenizer, TokenId id) {
   return tokenizer.Decode({id}, false);
 }
 
-OrderedJson StopReason(const Completion& completion) {
-  return std::visit(
-      [](const auto& reason) -> OrderedJson {
-        using T = std::decay_t<decltype(reason)>;
-        if constexpr (std::is_same_v<T, std::monostate>) {
-          return nullptr;
-        } else {
-          return reason;
-        }
-      },
-      completion.stop_reason);
+void WriteStopReason(const Completion& completion, JsonWriter& to) {
+  to.Key("stop_reason");
+  if (const auto* token = std::get_if<TokenId>(&completion.stop_reason)) {
+    to.Integer(*token);
+  } else if (const auto* text =
+                 std::get_if<std::string>(&completion.stop_reason)) {
+    to.String(*text);
+  } else {
+    to.Null();
+  }
 }
 
-OrderedJson Usage(const std::vector<Finished>& results) {
+void WriteUsage(const std::vector<Finished>& results, bool with_total,
+                JsonWriter& to) {
   int64_t prompt = 0;
   int64_t generated = 0;
   for (const Finished& result : results) {
@@ -32,7 +32,17 @@ OrderedJson Usage(const std::vector<Finished>& results) {
       generated += static_cast<int64_t>(completion.tokens.size());
     }
   }
-  return {{"prompt_tokens", prompt}, {"completion_tokens", generated}};
+  to.Key("usage");
+  to.BeginObject();
+  to.Key("prompt_tokens");
+  to.Integer(prompt);
+  to.Key("completion_tokens");
+  to.Integer(generated);
+  if (with_total) {
+    to.Key("total_tokens");
+    to.Integer(prompt + generated);
+  }
+  to.EndObject();
 }
 
 OrderedJson PlainLogprob(const TokenLogprob& entry,
@@ -57,52 +67,73 @@ OrderedJson PlainLogprobs(const std::vector<PositionLogprobs>& positions,
   return list;
 }
 
+void WritePromptLogprobs(const Finished& result, const Tokenizer& tokenizer,
+                         JsonWriter& to) {
+  // The first token of a prompt has nothing before it.
+  OrderedJson list = PlainLogprobs(result.prompt_logprobs, tokenizer);
+  list.insert(list.begin(), nullptr);
+  to.Key("prompt_logprobs");
+  to.Value(list);
+}
+
 // text, finish_reason and what else is said of one completion.
-void AddPlainCompletion(const PromptLine& line, const Completion& completion,
-                        const Tokenizer& tokenizer, OrderedJson& to) {
-  to["text"] = line.echoes[0] + completion.text;
-  to["finish_reason"] = completion.finish_reason;
-  if (completion.stop_reason.index() != 0) {
-    to["stop_reason"] = StopReason(completion);
-  }
+void WritePlainCompletion(const PromptLine& line, const Completion& completion,
+                          const Tokenizer& tokenizer, JsonWriter& to) {
+  to.Key("text");
+  to.String(line.echoes[0] + completion.text);
+  to.Key("finish_reason");
+  to.String(completion.finish_reason);
+  if (completion.stop_reason.index() != 0) WriteStopReason(completion, to);
   if (line.params.sampling.logprobs) {
-    to["logprobs"] = PlainLogprobs(completion.logprobs, tokenizer);
+    to.Key("logprobs");
+    to.Value(PlainLogprobs(completion.logprobs, tokenizer));
   }
 }
 
-OrderedJson PlainAnswer(const PromptLine& line,
-                        const std::vector<Finished>& results,
-                        const Tokenizer& tokenizer) {
-  OrderedJson answer = {{"index", line.index}};
-  for (const char* name : {"custom_id", "id"}) {
-    if (line.carried.contains(name)) answer[name] = line.carried[name];
+void WritePlainAnswer(const PromptLine& line,
+                      const std::vector<Finished>& results,
+                      const Tokenizer& tokenizer, JsonWriter& to) {
+  to.BeginObject();
+  to.Key("index");
+  to.Integer(line.index);
+  constexpr std::array kFirst = {"custom_id", "id"};
+  for (const char* name : kFirst) {
+    const auto field = line.carried.find(name);
+    if (field == line.carried.end()) continue;
+    to.Key(name);
+    to.Value(*field);
   }
   if (line.error) {
-    answer["error"] = *line.error;
+    to.Key("error");
+    to.String(*line.error);
   } else {
     const Finished& result = results[0];
     if (result.completions.size() == 1) {
-      AddPlainCompletion(line, result.completions[0], tokenizer, answer);
+      WritePlainCompletion(line, result.completions[0], tokenizer, to);
     } else {
-      answer["choices"] = OrderedJson::array();
+      to.Key("choices");
+      to.BeginArray();
       for (size_t i = 0; i < result.completions.size(); ++i) {
-        OrderedJson choice = {{"index", i}};
-        AddPlainCompletion(line, result.completions[i], tokenizer, choice);
-        answer["choices"].push_back(std::move(choice));
+        to.BeginObject();
+        to.Key("index");
+        to.Integer(static_cast<int64_t>(i));
+        WritePlainCompletion(line, result.completions[i], tokenizer, to);
+        to.EndObject();
       }
+      to.EndArray();
     }
-    answer["usage"] = Usage(results);
+    WriteUsage(results, /*with_total=*/false, to);
     if (line.params.sampling.prompt_logprobs) {
-      // The first token of a prompt has nothing before it.
-      OrderedJson list = PlainLogprobs(result.prompt_logprobs, tokenizer);
-      list.insert(list.begin(), nullptr);
-      answer["prompt_logprobs"] = std::move(list);
+      WritePromptLogprobs(result, tokenizer, to);
     }
   }
+  // None of them has a name of the answer's own.
   for (const auto& [name, value] : line.carried.items()) {
-    if (!answer.contains(name)) answer[name] = value;
+    if (std::find(kFirst.begin(), kFirst.end(), name) != kFirst.end()) continue;
+    to.Key(name);
+    to.Value(value);
   }
-  return answer;
+  to.EndObject();
 }
 
 OrderedJson Bytes(const std::string& text) {
@@ -152,75 +183,101 @@ OrderedJson CompletionLogprobs(const Completion& completion, size_t offset,
   return result;
 }
 
-OrderedJson Choice(const PromptLine& line, const Finished& result,
-                   size_t prompt, size_t number, const Tokenizer& tokenizer) {
+// Completion `number` of prompt `prompt`.
+void WriteChoice(const PromptLine& line, const Finished& result, size_t prompt,
+                 size_t number, const Tokenizer& tokenizer, JsonWriter& to) {
   const Completion& completion = result.completions[number];
   const SamplingParams& sampling = line.params.sampling;
   const std::string& echo = line.echoes[prompt];
-  OrderedJson choice = {{"index", prompt * result.completions.size() + number}};
-  if (line.form == LineForm::kChatCompletions) {
-    choice["message"] = {{"role", "assistant"},
-                         {"content", echo + completion.text},
-                         {"refusal", nullptr}};
-    choice["logprobs"] =
-        sampling.logprobs ? ChatLogprobs(completion, tokenizer) : OrderedJson();
+  const bool chat = line.form == LineForm::kChatCompletions;
+  to.BeginObject();
+  to.Key("index");
+  to.Integer(
+      static_cast<int64_t>(prompt * result.completions.size() + number));
+  if (chat) {
+    to.Key("message");
+    to.BeginObject();
+    to.Key("role");
+    to.String("assistant");
+    to.Key("content");
+    to.String(echo + completion.text);
+    to.Key("refusal");
+    to.Null();
+    to.EndObject();
   } else {
-    choice["text"] = echo + completion.text;
-    choice["logprobs"] =
-        sampling.logprobs
-            ? CompletionLogprobs(completion, echo.size(), tokenizer)
-            : OrderedJson();
+    to.Key("text");
+    to.String(echo + completion.text);
   }
-  choice["finish_reason"] = completion.finish_reason;
-  choice["stop_reason"] = StopReason(completion);
+  to.Key("logprobs");
+  if (!sampling.logprobs) {
+    to.Null();
+  } else if (chat) {
+    to.Value(ChatLogprobs(completion, tokenizer));
+  } else {
+    to.Value(CompletionLogprobs(completion, echo.size(), tokenizer));
+  }
+  to.Key("finish_reason");
+  to.String(completion.finish_reason);
+  WriteStopReason(completion, to);
   if (sampling.prompt_logprobs && number == 0) {
-    OrderedJson list = PlainLogprobs(result.prompt_logprobs, tokenizer);
-    list.insert(list.begin(), nullptr);
-    choice["prompt_logprobs"] = std::move(list);
+    WritePromptLogprobs(result, tokenizer, to);
   }
-  return choice;
+  to.EndObject();
 }
 
 // As `vllm run-batch` writes it. What a service would draw at random or from
 // the clock is made from the index, so that a rerun gives the same bytes.
-OrderedJson BatchAnswer(const PromptLine& line,
-                        const std::vector<Finished>& results,
-                        const Tokenizer& tokenizer) {
-  const std::string request_id = fmt::format("rbln-batch-{}", line.index);
-  OrderedJson answer = {{"id", fmt::format("rbln-{}", line.index)},
-                        {"custom_id", line.custom_id}};
+void WriteBatchAnswer(const PromptLine& line,
+                      const std::vector<Finished>& results,
+                      const Tokenizer& tokenizer, JsonWriter& to) {
+  to.BeginObject();
+  to.Key("id");
+  to.String(fmt::format("rbln-{}", line.index));
+  to.Key("custom_id");
+  to.String(line.custom_id);
+  to.Key("response");
+  to.BeginObject();
+  to.Key("status_code");
+  to.Integer(line.error ? 400 : 200);
+  to.Key("request_id");
+  to.String(fmt::format("rbln-batch-{}", line.index));
+  to.Key("body");
   if (line.error) {
-    answer["response"] = {
-        {"status_code", 400}, {"request_id", request_id}, {"body", nullptr}};
-    answer["error"] = {{"error",
-                        {{"message", *line.error},
-                         {"type", "BadRequestError"},
-                         {"param", nullptr},
-                         {"code", 400}}}};
-    return answer;
+    to.Null();
+    to.EndObject();
+    to.Key("error");
+    to.Value({{"error",
+               {{"message", *line.error},
+                {"type", "BadRequestError"},
+                {"param", nullptr},
+                {"code", 400}}}});
+    to.EndObject();
+    return;
   }
   const bool chat = line.form == LineForm::kChatCompletions;
-  OrderedJson body = {
-      {"id", fmt::format("{}-{}", chat ? "chatcmpl" : "cmpl", line.index)},
-      {"object", chat ? "chat.completion" : "text_completion"},
-      {"created", 0},
-      {"model", line.model},
-      {"choices", OrderedJson::array()}};
+  to.BeginObject();
+  to.Key("id");
+  to.String(fmt::format("{}-{}", chat ? "chatcmpl" : "cmpl", line.index));
+  to.Key("object");
+  to.String(chat ? "chat.completion" : "text_completion");
+  to.Key("created");
+  to.Integer(0);
+  to.Key("model");
+  to.String(line.model);
+  to.Key("choices");
+  to.BeginArray();
   for (size_t prompt = 0; prompt < results.size(); ++prompt) {
     for (size_t i = 0; i < results[prompt].completions.size(); ++i) {
-      body["choices"].push_back(
-          Choice(line, results[prompt], prompt, i, tokenizer));
+      WriteChoice(line, results[prompt], prompt, i, tokenizer, to);
     }
   }
-  body["usage"] = Usage(results);
-  body["usage"]["total_tokens"] =
-      body["usage"]["prompt_tokens"].get<int64_t>() +
-      body["usage"]["completion_tokens"].get<int64_t>();
-  answer["response"] = {{"status_code", 200},
-                        {"request_id", request_id},
-                        {"body", std::move(body)}};
-  answer["error"] = nullptr;
-  return answer;
+  to.EndArray();
+  WriteUsage(results, /*with_total=*/true, to);
+  to.EndObject();
+  to.EndObject();
+  to.Key("error");
+  to.Null();
+  to.EndObject();
 }
 
 }  // namespace
@@ -228,10 +285,13 @@ OrderedJson BatchAnswer(const PromptLine& line,
 std::string FormatAnswer(const PromptLine& line,
                          const std::vector<Finished>& results,
                          const Tokenizer& tokenizer) {
-  const OrderedJson answer = line.form == LineForm::kPlain
-                                 ? PlainAnswer(line, results, tokenizer)
-                                 : BatchAnswer(line, results, tokenizer);
-  return answer.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  JsonWriter answer;
+  if (line.form == LineForm::kPlain) {
+    WritePlainAnswer(line, results, tokenizer, answer);
+  } else {
+    WriteBatchAnswer(line, results, tokenizer, answer);
+  }
+  return answer.Take();
 }
 
 }  // namespace rbln

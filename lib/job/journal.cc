@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -32,21 +33,21 @@ double Now() {
       .count();
 }
 
-std::string Checked(std::string_view rest) {
-  return fmt::format("{:016x} {}\n", Hash64(rest), rest);
+// The checksum of a line, as it stands before the rest.
+std::array<char, kHashDigits> HashDigits(std::string_view rest) {
+  std::array<char, kHashDigits> digits;
+  fmt::format_to(digits.data(), "{:016x}", Hash64(rest));
+  return digits;
 }
 
 // What follows the checksum of a whole line; nullopt where that is wrong.
 std::optional<std::string_view> Rest(std::string_view line) {
-  uint64_t hash = 0;
   if (line.size() <= kHashDigits || line[kHashDigits] != ' ') {
     return std::nullopt;
   }
-  const auto [end, error] =
-      std::from_chars(line.data(), line.data() + kHashDigits, hash, 16);
   const std::string_view rest = line.substr(kHashDigits + 1);
-  if (error != std::errc() || end != line.data() + kHashDigits ||
-      Checked(rest).compare(0, kHashDigits, line, 0, kHashDigits) != 0) {
+  const std::array<char, kHashDigits> digits = HashDigits(rest);
+  if (!std::equal(digits.begin(), digits.end(), line.begin())) {
     return std::nullopt;
   }
   return rest;
@@ -120,6 +121,33 @@ class Lines {
   uint64_t read_ = 0;
 };
 
+// What lies in a file, in any order; places near each other take one read.
+class NearReader {
+ public:
+  explicit NearReader(const RandomAccessFile& file) : file_(file) {}
+
+  // Valid until the next call.
+  std::string_view Read(uint64_t offset, uint64_t bytes) {
+    if (offset < begin_ || offset + bytes > begin_ + window_.size()) {
+      // Some of what is asked for next lies before it.
+      begin_ = offset - std::min(offset, kBehind);
+      const uint64_t end = std::max(
+          offset + bytes, std::min(begin_ + kWindow, file_.size()));
+      window_.resize(end - begin_);
+      file_.Read(begin_, std::as_writable_bytes(std::span(window_)));
+    }
+    return std::string_view(window_).substr(offset - begin_, bytes);
+  }
+
+ private:
+  static constexpr uint64_t kWindow = uint64_t{1} << 16;
+  static constexpr uint64_t kBehind = kWindow / 4;
+
+  const RandomAccessFile& file_;
+  std::string window_;
+  uint64_t begin_ = 0;  // of the window, in the file
+};
+
 }  // namespace
 
 std::string JournalPath(const std::string& path) { return path + ".journal"; }
@@ -175,7 +203,7 @@ FileOutput::~FileOutput() {
 void FileOutput::Begin() {
   Json header = key_.ToJson();
   header["rbln_journal"] = kJournalVersion;
-  Append(header.dump());
+  Append("", header.dump());
   Flush();
   journal_->Sync();
   synced_at_ = Now();
@@ -238,18 +266,24 @@ void FileOutput::Remember(int64_t index, Place place) {
   places_[index] = place;
 }
 
-void FileOutput::Append(std::string_view rest) {
-  const std::string line = Checked(rest);
-  buffer_ += line;
-  written_ += line.size();
+uint64_t FileOutput::Append(std::string_view head, std::string_view text) {
+  const size_t begin = buffer_.size();
+  buffer_.append(kHashDigits + 1, ' ');
+  buffer_ += head;
+  buffer_ += text;
+  const auto digits =
+      HashDigits(std::string_view(buffer_).substr(begin + kHashDigits + 1));
+  std::copy(digits.begin(), digits.end(), buffer_.begin() + begin);
+  buffer_ += '\n';
+  written_ += buffer_.size() - begin;
+  return written_ - 1 - text.size();
 }
 
 void FileOutput::Put(Answer answer) {
   const std::string head =
       fmt::format("{} {} ", answer.index, answer.error ? "error" : "ok");
-  Remember(answer.index,
-           {written_ + kHashDigits + 1 + head.size(), answer.text.size()});
-  Append(head + answer.text);
+  const uint64_t offset = Append(head, answer.text);
+  Remember(answer.index, {offset, answer.text.size()});
 }
 
 bool FileOutput::Flush() {
@@ -271,6 +305,7 @@ void FileOutput::Finish(int64_t count) {
   journal_->Sync();
   try {
     const RandomAccessFile journal(journal_path_, ErrorKind::kResource);
+    NearReader answers(journal);
     AtomicFile file(path_);
     Hasher hasher;
     std::string out;
@@ -281,11 +316,8 @@ void FileOutput::Finish(int64_t count) {
     };
     for (int64_t index = 0; index < count; ++index) {
       const Place place = places_.at(index);
-      const size_t old = out.size();
-      out.resize(old + place.bytes + 1);
-      journal.Read(place.offset, std::as_writable_bytes(
-                                     std::span(out).subspan(old, place.bytes)));
-      out.back() = '\n';
+      out += answers.Read(place.offset, place.bytes);
+      out += '\n';
       if (out.size() >= kBufferBytes) write();
     }
     write();

@@ -16,9 +16,9 @@ void LineWork::Start(const InputLine& input) {
   std::vector<Request> requests;
   if (!line.error) {
     try {
-      for (const std::vector<TokenId>& prompt : line.prompts) {
+      for (std::vector<TokenId>& prompt : line.prompts) {
         Request request;
-        request.prompt = prompt;
+        request.prompt = std::move(prompt);
         request.params = line.params.sampling;
         // Prompts of one line differ by their place in it.
         request.seed = line.seed + requests.size();
@@ -30,19 +30,17 @@ void LineWork::Start(const InputLine& input) {
     }
   }
   if (line.error) return Write(line, {});
-  Work work;
-  work.missing = requests.size();
-  work.results.resize(requests.size());
-  for (size_t i = 0; i < requests.size(); ++i) {
-    requests[i].id = next_request_++;
-    requests_[requests[i].id] = {line.index, i};
-    engine_.Add(std::move(requests[i]));
-  }
   // The engine has them now.
   line.prompts.clear();
-  const int64_t index = line.index;
-  work.line = std::move(line);
-  work_.emplace(index, std::move(work));
+  const auto work = work_.emplace(work_.end());
+  work->line = std::move(line);
+  work->missing = requests.size();
+  work->results.resize(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    requests[i].id = next_request_++;
+    requests_[requests[i].id] = {work, i};
+    engine_.Add(std::move(requests[i]));
+  }
 }
 
 bool LineWork::Step(std::vector<Answer>& answers) {
@@ -56,19 +54,17 @@ bool LineWork::Step(std::vector<Answer>& answers) {
 
 void LineWork::Take(Finished finished) {
   const auto request = requests_.find(finished.id);
-  const auto [index, place] = request->second;
+  const auto [work, place] = request->second;
   requests_.erase(request);
-  const auto at = work_.find(index);
-  Work& work = at->second;
-  work.results[place] = std::move(finished);
-  if (--work.missing > 0) return;
-  for (const Finished& result : work.results) {
-    if (result.error.empty() || work.line.error) continue;
-    work.line.error =
-        fmt::format("line {}: {}", work.line.number, result.error);
+  work->results[place] = std::move(finished);
+  if (--work->missing > 0) return;
+  for (const Finished& result : work->results) {
+    if (result.error.empty() || work->line.error) continue;
+    work->line.error =
+        fmt::format("line {}: {}", work->line.number, result.error);
   }
-  Write(work.line, work.results);
-  work_.erase(at);
+  Write(work->line, work->results);
+  work_.erase(work);
 }
 
 void LineWork::Write(const PromptLine& line,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -55,9 +56,10 @@ class LineWork {
   const LineContext& context_;
   const size_t max_line_bytes_;
   int64_t next_request_ = 0;
-  std::unordered_map<int64_t, Work> work_;
+  std::list<Work> work_;
   // Request to line and place in it.
-  std::unordered_map<int64_t, std::pair<int64_t, size_t>> requests_;
+  std::unordered_map<int64_t, std::pair<std::list<Work>::iterator, size_t>>
+      requests_;
   std::vector<Answer> answered_;
 };
 

@@ -101,7 +101,9 @@ class FileOutput : public JobOutput {
 
   void Begin();
   void Load();
-  void Append(std::string_view rest);
+  // Adds a line: its checksum, and as the rest `head` and `text`. Returns where
+  // the text begins in the journal.
+  uint64_t Append(std::string_view head, std::string_view text);
   void Remember(int64_t index, Place place);
 
   const std::string path_;

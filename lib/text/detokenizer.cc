@@ -137,14 +137,7 @@ std::string Decoder::Bytes(std::string_view token, bool first) const {
       case Stage::kFuse:
         break;
       case Stage::kByteLevel:
-        for (size_t at = 0; at < bytes.size();) {
-          const int byte = ByteLevelByte(NextChar(bytes, &at));
-          if (byte < 0) {
-            text = bytes;
-            break;
-          }
-          text.push_back(static_cast<char>(byte));
-        }
+        AppendByteLevelBytes(bytes, &text);
         bytes = std::move(text);
         break;
       case Stage::kMetaspace:
@@ -213,17 +206,7 @@ void Decoder::Stream::PushTo(size_t index, std::string_view token,
     case Stage::kFuse:
       return PushTo(index + 1, token, out);
     case Stage::kByteLevel: {
-      std::string bytes;
-      for (size_t at = 0; at < token.size();) {
-        const int byte = ByteLevelByte(NextChar(token, &at));
-        if (byte < 0) {
-          // Not of the alphabet: a text of its own.
-          bytes = token;
-          break;
-        }
-        bytes.push_back(static_cast<char>(byte));
-      }
-      state.pending += bytes;
+      AppendByteLevelBytes(token, &state.pending);
       std::string text;
       state.pending.erase(0, AppendMendedUtf8(state.pending, false, &text));
       return PushTo(index + 1, text, out);

@@ -140,6 +140,7 @@ AddedTokens::AddedTokens(const Json* value, const Vocabulary& vocabulary,
       fields.Fail(fmt::format("id {} is there twice", id));
     }
     by_content_.emplace(added.content, &added);
+    begin_ = by_id_.size() == 1 ? id : std::min(begin_, id);
     end_ = std::max(end_, id + 1);
     if (added.normalized_content.empty()) {
       fields.Fail(
@@ -155,6 +156,9 @@ AddedTokens::AddedTokens(const Json* value, const Vocabulary& vocabulary,
 }
 
 const AddedToken* AddedTokens::Find(TokenId id) const {
+  // Asked of every token of a text, of which hardly any is an added one; these
+  // mostly have their ids to themselves.
+  if (id < begin_ || id >= end_) return nullptr;
   const auto found = by_id_.find(id);
   return found == by_id_.end() ? nullptr : found->second;
 }

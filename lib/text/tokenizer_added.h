@@ -82,6 +82,7 @@ class AddedTokens {
   std::unordered_map<std::string_view, const AddedToken*> by_content_;
   AddedTokenMatcher raw_;
   AddedTokenMatcher normalized_;
+  TokenId begin_ = 0;  // the smallest id
   TokenId end_ = 0;
 };
 

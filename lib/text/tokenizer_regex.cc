@@ -244,24 +244,24 @@ std::string Pcre2Message(int code) {
 }  // namespace
 
 struct Regex::Code {
-  ~Code() { pcre2_code_free(code); }
+  ~Code() {
+    pcre2_match_context_free(context);
+    pcre2_code_free(code);
+  }
   pcre2_code* code = nullptr;
+  pcre2_match_context* context = nullptr;  // only read once it is made
   bool jit = false;
   std::string pattern;
   ErrorKind kind = ErrorKind::kUsage;
 };
 
 struct Regex::Matches::State {
-  ~State() {
-    pcre2_match_data_free(data);
-    pcre2_match_context_free(context);
-  }
+  ~State() { pcre2_match_data_free(data); }
   const Code* code;
   std::string_view text;
   size_t at = 0;
   std::optional<size_t> last_end;
   pcre2_match_data* data = nullptr;
-  pcre2_match_context* context = nullptr;
 };
 
 std::string TranslateRegex(std::string_view pattern, const std::string& where,
@@ -303,6 +303,12 @@ std::unique_ptr<const Regex::Code> Regex::Compile(std::string_view pattern,
   }
   // Where the just-in-time compiler is missing the interpreter does the same.
   code->jit = pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE) == 0;
+  code->context = pcre2_match_context_create(nullptr);
+  if (code->context == nullptr) {
+    throw ResourceError("no memory for matching '{}'", pattern);
+  }
+  pcre2_set_match_limit(code->context, kMatchLimit);
+  pcre2_set_heap_limit(code->context, kHeapLimitKib);
   return code;
 }
 
@@ -331,12 +337,9 @@ Regex::Matches::Matches(const Regex& regex)
   state_->code = regex.code_.get();
   state_->data =
       pcre2_match_data_create_from_pattern(regex.code_->code, nullptr);
-  state_->context = pcre2_match_context_create(nullptr);
-  if (state_->data == nullptr || state_->context == nullptr) {
+  if (state_->data == nullptr) {
     throw ResourceError("no memory for matching '{}'", regex.code_->pattern);
   }
-  pcre2_set_match_limit(state_->context, kMatchLimit);
-  pcre2_set_heap_limit(state_->context, kHeapLimitKib);
 }
 
 Regex::Matches::~Matches() = default;
@@ -355,13 +358,13 @@ std::optional<TextRange> Regex::Matches::Next() {
     int result = PCRE2_ERROR_JIT_STACKLIMIT;
     if (s.code->jit) {
       result = pcre2_jit_match(s.code->code, subject, s.text.size(), s.at,
-                               PCRE2_NO_UTF_CHECK, s.data, s.context);
+                               PCRE2_NO_UTF_CHECK, s.data, s.code->context);
     }
     // The interpreter keeps its stack on the heap, and so goes further.
     if (result == PCRE2_ERROR_JIT_STACKLIMIT) {
-      result =
-          pcre2_match(s.code->code, subject, s.text.size(), s.at,
-                      PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, s.data, s.context);
+      result = pcre2_match(s.code->code, subject, s.text.size(), s.at,
+                           PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, s.data,
+                           s.code->context);
     }
     if (result == PCRE2_ERROR_NOMATCH) {
       s.at = s.text.size() + 1;

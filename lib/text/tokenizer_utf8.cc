@@ -132,10 +132,6 @@ bool IsWhiteSpace(char32_t c) {
 
 char32_t ByteLevelChar(unsigned char byte) { return Tables().to_char[byte]; }
 
-int ByteLevelByte(char32_t c) {
-  return c < kAlphabetEnd ? Tables().to_byte[c] : -1;
-}
-
 void AppendByteLevel(std::string_view bytes, std::string* out) {
   const ByteLevelTables& tables = Tables();
   const size_t start = out->size();
@@ -148,6 +144,20 @@ void AppendByteLevel(std::string_view bytes, std::string* out) {
     to += encoded.length;
   }
   out->resize(to - out->data());
+}
+
+void AppendByteLevelBytes(std::string_view text, std::string* out) {
+  const ByteLevelTables& tables = Tables();
+  const size_t start = out->size();
+  for (size_t at = 0; at < text.size();) {
+    const char32_t c = NextChar(text, &at);
+    const int byte = c < kAlphabetEnd ? tables.to_byte[c] : -1;
+    if (byte < 0) {
+      out->replace(start, std::string::npos, text);
+      return;
+    }
+    out->push_back(static_cast<char>(byte));
+  }
 }
 
 }  // namespace rbln

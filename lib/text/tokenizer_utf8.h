@@ -77,9 +77,10 @@ bool IsWhiteSpace(char32_t c);
 // The byte-level alphabet of GPT-2: a printable character for each byte.
 // https://github.com/openai/gpt-2/blob/master/src/encoder.py
 char32_t ByteLevelChar(unsigned char byte);
-// The byte that `c` stands for; -1 for characters outside the alphabet.
-int ByteLevelByte(char32_t c);
 // Appends `bytes` written in the byte-level alphabet.
 void AppendByteLevel(std::string_view bytes, std::string* out);
+// Appends the bytes that `text` stands for; where a character is outside the
+// alphabet, `text` as it is.
+void AppendByteLevelBytes(std::string_view text, std::string* out);
 
 }  // namespace rbln
