@@ -278,14 +278,14 @@ class Bench {
     Fill(std::min(computed, depth));
     const std::vector<int32_t> first = Blocks(0, depth + 1);
     for (size_t i = computed / size; computed < depth && i < first.size(); ++i) {
-      executor_->CopyBlock(first[i % (computed / size)], first[i]);
+      executor_->CopyBlock(first[i % (computed / size)], first[i], size);
     }
     tables_.clear();
     for (int i = 0; i < rows; ++i) tables_.push_back(Blocks(i, depth + 1));
     for (int i = 1; i < rows; ++i) {
       for (size_t b = 0; b < tables_[i].size(); ++b) {
         if (tables_[i][b] != tables_[0][b]) {
-          executor_->CopyBlock(tables_[0][b], tables_[i][b]);
+          executor_->CopyBlock(tables_[0][b], tables_[i][b], size);
         }
       }
     }

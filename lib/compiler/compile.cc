@@ -16,6 +16,7 @@
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/units.h"
 #include "compiler/lower.h"
 #include "kernels/kernels.h"
 #include "passes/passes.h"
@@ -213,9 +214,8 @@ void CheckDisk(const std::string& output, uint64_t bytes) {
   if (statvfs(place.c_str(), &info) != 0) return;
   const uint64_t left = uint64_t{info.f_bavail} * info.f_frsize;
   if (left < bytes) {
-    throw ResourceError("{}: {:.2f} GB are needed, {:.2f} GB are free on that "
-                        "file system",
-                        output, bytes * 1e-9, left * 1e-9);
+    throw ResourceError("{}: {} are needed, {} are free on that file system",
+                        output, FormatBytes(bytes), FormatBytes(left));
   }
 }
 

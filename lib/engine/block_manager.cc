@@ -65,7 +65,7 @@ int BlockManager::Reuse(std::span<const TokenId> tokens, int limit,
         return length;
       }
       block = Take();
-      copy_(hit.block, block);
+      copy_(hit.block, block, hit.length);
       RemoveUser(hit.block);
       Index(block, hash);
     }

@@ -36,7 +36,8 @@ struct SequenceBlocks {
 
 class BlockManager {
  public:
-  using CopyBlock = std::function<void(int from, int to)>;
+  // Copies the first `tokens` of a block.
+  using CopyBlock = std::function<void(int from, int to, int tokens)>;
 
   // Without `caching` nothing is ever reused.
   BlockManager(int num_blocks, int block_size, bool caching, CopyBlock copy);

@@ -117,7 +117,9 @@ Engine::Engine(Executor& executor, const Tokenizer& tokenizer,
       window_(WidestWindow(executor.manifest())),
       blocks_(executor.num_blocks(), executor.manifest().kvcache_block_size,
               options_.prefix_caching,
-              [&executor](int from, int to) { executor.CopyBlock(from, to); }),
+              [&executor](int from, int to, int tokens) {
+                executor.CopyBlock(from, to, tokens);
+              }),
       sampler_(executor.manifest().vocab_size),
       guides_(std::make_unique<GuideCache>(tokenizer,
                                            executor.manifest().vocab_size)) {

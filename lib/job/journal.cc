@@ -26,6 +26,8 @@ constexpr size_t kHashDigits = 16;
 constexpr size_t kBufferBytes = size_t{1} << 18;
 // What a power loss may cost at most.
 constexpr double kSyncSeconds = 2;
+// And a kill: of models whose steps are shorter, several share one write.
+constexpr double kWriteSeconds = 0.01;
 
 double Now() {
   return std::chrono::duration<double>(
@@ -192,7 +194,7 @@ FileOutput::FileOutput(const std::string& path, const JobKey& key, bool resume,
 FileOutput::~FileOutput() {
   if (finished_ || journal_ == nullptr) return;
   try {
-    Flush();
+    WriteBuffer();
     journal_->Sync();
   } catch (const Error&) {
     // What did not get there will be computed again.
@@ -204,7 +206,7 @@ void FileOutput::Begin() {
   Json header = key_.ToJson();
   header["rbln_journal"] = kJournalVersion;
   Append("", header.dump());
-  Flush();
+  WriteBuffer();
   journal_->Sync();
   synced_at_ = Now();
 }
@@ -286,14 +288,21 @@ void FileOutput::Put(Answer answer) {
   Remember(answer.index, {offset, answer.text.size()});
 }
 
+void FileOutput::WriteBuffer() {
+  if (buffer_.empty()) return;
+  // Once begun, a write that fails leaves a torn line, after which nothing more
+  // may be written.
+  const std::string bytes = std::exchange(buffer_, "");
+  journal_->Write(bytes);
+}
+
 bool FileOutput::Flush() {
-  if (!buffer_.empty()) {
-    // Once begun, a write that fails leaves a torn line, after which nothing
-    // more may be written.
-    const std::string bytes = std::exchange(buffer_, "");
-    journal_->Write(bytes);
+  const double now = Now();
+  if (now - written_at_ > kWriteSeconds || buffer_.size() >= kBufferBytes) {
+    WriteBuffer();
+    written_at_ = now;
   }
-  if (Now() - synced_at_ > kSyncSeconds) {
+  if (now - synced_at_ > kSyncSeconds) {
     journal_->Sync();
     synced_at_ = Now();
   }
@@ -301,7 +310,7 @@ bool FileOutput::Flush() {
 }
 
 void FileOutput::Finish(int64_t count) {
-  Flush();
+  WriteBuffer();
   journal_->Sync();
   try {
     const RandomAccessFile journal(journal_path_, ErrorKind::kResource);

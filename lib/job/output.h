@@ -34,7 +34,8 @@ class JobOutput {
 
   // Takes an answer, in any order. Throws Error(kResource) when writing fails.
   virtual void Put(Answer answer) = 0;
-  // Passes on what was put. Returns false when nobody reads it any more.
+  // Passes on what was put, some milliseconds later at most. Returns false when
+  // nobody reads it any more.
   virtual bool Flush() = 0;
   // Ends it: answers to all of `count` lines have been put.
   virtual void Finish(int64_t count) = 0;
@@ -104,6 +105,7 @@ class FileOutput : public JobOutput {
   // Adds a line: its checksum, and as the rest `head` and `text`. Returns where
   // the text begins in the journal.
   uint64_t Append(std::string_view head, std::string_view text);
+  void WriteBuffer();
   void Remember(int64_t index, Place place);
 
   const std::string path_;
@@ -114,6 +116,7 @@ class FileOutput : public JobOutput {
   std::unique_ptr<FileWriter> journal_;
   uint64_t written_ = 0;  // bytes of the journal, with what is in buffer_
   std::string buffer_;
+  double written_at_ = 0;
   double synced_at_ = 0;
   std::vector<Place> places_;
   int64_t num_resumed_ = 0;

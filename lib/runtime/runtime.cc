@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/region.h"
+#include "base/units.h"
 #include "runtime/program.h"
 
 namespace rbln {
@@ -217,24 +218,36 @@ MemoryPlan Plan(const std::string& directory, const LoadedFiles& loaded,
         fits ? plan.wanted_blocks : static_cast<int>(fitting);
     plan.blocks_reason =
         fits ? wanted
-             : fmt::format("what fits, ({:.2f} GB usable - {:.2f} GB weights - "
-                           "{:.2f} GB working memory) / {} bytes a block; {} "
-                           "would be {}",
-                           usable * 1e-9, plan.weights_bytes * 1e-9,
-                           plan.arena_bytes * 1e-9, plan.kv_block_bytes,
-                           wanted, plan.wanted_blocks);
+             : fmt::format("what fits, ({} usable - {} weights - {} working "
+                           "memory) / {} a block; {} would be {}",
+                           FormatBytes(usable), FormatBytes(plan.weights_bytes),
+                           FormatBytes(plan.arena_bytes),
+                           FormatBytes(plan.kv_block_bytes), wanted,
+                           plan.wanted_blocks);
   }
   if (static_cast<uint64_t>(plan.num_blocks) > fitting ||
       plan.num_blocks == 0) {
+    const int blocks = std::max(plan.num_blocks, 1);
+    const uint64_t needed = fixed + blocks * plan.kv_block_bytes;
+    // What to change, the least first.
+    std::string advice = "compile with quantized weights";
+    if (options.num_blocks > 0 && fitting > 0) {
+      advice = fmt::format("--kvcache-num-blocks of at most {} fits", fitting);
+    } else if (options.memory_limit > 0) {
+      advice = fmt::format("--memory-limit of {} is needed",
+                           FormatBytes(needed + needed / 9 + 1));
+    } else if (manifest.kvcache_num_blocks > 0 && fitting > 0) {
+      advice = fmt::format("compile with kvcache_num_blocks of at most {}, or "
+                           "pass --kvcache-num-blocks",
+                           fitting);
+    }
     throw ResourceError(
-        "{}: not enough memory: weights take {:.2f} GB, working memory {:.2f} "
-        "GB and {} KV cache blocks {:.2f} GB, but only {:.2f} GB can be used "
-        "({}, less a tenth); compile with a smaller max_seq_len or "
-        "kvcache_num_blocks, or with quantized weights",
-        directory, plan.weights_bytes * 1e-9, plan.arena_bytes * 1e-9,
-        std::max(plan.num_blocks, 1),
-        std::max(plan.num_blocks, 1) * plan.kv_block_bytes * 1e-9,
-        usable * 1e-9, plan.available_reason);
+        "{}: not enough memory: weights take {}, working memory {} and {} KV "
+        "cache block{} {}, but only {} can be used ({}, less a tenth); {}",
+        directory, FormatBytes(plan.weights_bytes),
+        FormatBytes(plan.arena_bytes), blocks, blocks == 1 ? "" : "s",
+        FormatBytes(blocks * plan.kv_block_bytes), FormatBytes(usable),
+        plan.available_reason, advice);
   }
   return plan;
 }
@@ -372,8 +385,8 @@ class ExecutorImpl : public Executor {
 
   void Profile(std::vector<double>* seconds) override { profile_ = seconds; }
 
-  void CopyBlock(int from, int to) override {
-    const BlockCopy copy{from, to};
+  void CopyBlock(int from, int to, int tokens) override {
+    const BlockCopy copy{from, to, tokens};
     if (transport_ != nullptr) {
       const auto bytes = std::as_bytes(std::span(&copy, 1));
       std::vector<std::byte> message(bytes.begin(), bytes.end());
@@ -408,6 +421,7 @@ class ExecutorImpl : public Executor {
   struct BlockCopy {
     int32_t from;
     int32_t to;
+    int32_t tokens;
   };
   // A tensor parallel rank: threads with weights and memory of their own.
   struct Rank {
@@ -415,7 +429,8 @@ class ExecutorImpl : public Executor {
          int num_blocks)
         : weights(directory + "/" + files.weights),
           threads(seats),
-          block_bytes(KvLayoutOf(files).block_bytes),
+          kv(KvLayoutOf(files)),
+          block_bytes(kv.block_bytes),
           kv_cache(block_bytes * num_blocks, "the KV cache"),
           barrier(static_cast<int>(seats.end - seats.begin)) {
       const uint64_t arena_bytes = ArenaBytes(files);
@@ -432,6 +447,7 @@ class ExecutorImpl : public Executor {
 
     PackedWeights weights;
     Range threads;  // of the team
+    const KvLayout kv;
     uint64_t block_bytes;
     Region kv_cache;
     Region arena;
@@ -492,9 +508,15 @@ class ExecutorImpl : public Executor {
 
   void CopyHere(const BlockCopy& copy) {
     for (const auto& rank : ranks_) {
-      std::memcpy(rank->kv_cache.data() + copy.to * rank->block_bytes,
-                  rank->kv_cache.data() + copy.from * rank->block_bytes,
-                  rank->block_bytes);
+      const KvLayout& kv = rank->kv;
+      const uint64_t groups = (copy.tokens + kPanel - 1) / kPanel;
+      std::byte* const to =
+          rank->kv_cache.data() + copy.to * rank->block_bytes;
+      const std::byte* const from =
+          rank->kv_cache.data() + copy.from * rank->block_bytes;
+      for (uint64_t at = 0; at < kv.block_bytes; at += kv.slice_bytes) {
+        std::memcpy(to + at, from + at, groups * kv.group_bytes);
+      }
     }
   }
 

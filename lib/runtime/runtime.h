@@ -63,8 +63,8 @@ class Executor {
   // its program took, in their order; null ends that.
   virtual void Profile(std::vector<double>* seconds) {}
 
-  // Copies the content of a KV cache block, for copy-on-write.
-  virtual void CopyBlock(int from, int to) = 0;
+  // Copies the first `tokens` positions of a KV cache block, for copy-on-write.
+  virtual void CopyBlock(int from, int to, int tokens) = 0;
 
   // Where this is not rank 0: does what rank 0's executor does, until that is
   // destroyed.

@@ -1,5 +1,7 @@
 #include "engine/block_manager.h"
 
+#include <algorithm>
+
 #include <doctest/doctest.h>
 
 #include <map>
@@ -24,7 +26,7 @@ void Compute(BlockManager& manager, const std::vector<TokenId>& tokens,
 }
 
 TEST_CASE("a sequence takes blocks as it grows and gives them back") {
-  BlockManager manager(4, 8, true, [](int, int) {});
+  BlockManager manager(4, 8, true, [](int, int, int) {});
   SequenceBlocks sequence;
   CHECK(manager.Grow(1, sequence));
   CHECK(sequence.blocks.size() == 1);
@@ -44,7 +46,10 @@ TEST_CASE(
     "full blocks of a common prefix are shared, a partial one is copied") {
   std::vector<std::pair<int, int>> copies;
   BlockManager manager(
-      8, 8, true, [&](int from, int to) { copies.emplace_back(from, to); });
+      8, 8, true, [&](int from, int to, int tokens) {
+        CHECK(tokens == 4);
+        copies.emplace_back(from, to);
+      });
   const std::vector<TokenId> first = Tokens(100, 22);
   SequenceBlocks a;
   Compute(manager, first, a, 0);
@@ -68,7 +73,7 @@ TEST_CASE(
 }
 
 TEST_CASE("never more than the limit is reused") {
-  BlockManager manager(8, 8, true, [](int, int) {});
+  BlockManager manager(8, 8, true, [](int, int, int) {});
   const std::vector<TokenId> tokens = Tokens(100, 16);
   SequenceBlocks a;
   Compute(manager, tokens, a, 0);
@@ -79,7 +84,7 @@ TEST_CASE("never more than the limit is reused") {
 
 TEST_CASE("the last block there is is taken over instead of copied") {
   int copies = 0;
-  BlockManager manager(1, 8, true, [&](int, int) { ++copies; });
+  BlockManager manager(1, 8, true, [&](int, int, int) { ++copies; });
   SequenceBlocks a;
   Compute(manager, Tokens(100, 6), a, 0);
   manager.Release(a);
@@ -97,7 +102,7 @@ TEST_CASE("the last block there is is taken over instead of copied") {
 TEST_CASE(
     "the content unused for longest is dropped first, its end before its "
     "start") {
-  BlockManager manager(4, 4, true, [](int, int) {});
+  BlockManager manager(4, 4, true, [](int, int, int) {});
   const std::vector<TokenId> old_tokens = Tokens(100, 8);
   const std::vector<TokenId> new_tokens = Tokens(200, 8);
   SequenceBlocks a;
@@ -116,7 +121,7 @@ TEST_CASE(
 }
 
 TEST_CASE("without caching nothing is found") {
-  BlockManager manager(4, 4, false, [](int, int) { FAIL("copied"); });
+  BlockManager manager(4, 4, false, [](int, int, int) { FAIL("copied"); });
   SequenceBlocks a;
   Compute(manager, Tokens(100, 8), a, 0);
   SequenceBlocks b;
@@ -136,7 +141,10 @@ int SoakRound(uint32_t seed) {
   std::vector<std::vector<TokenId>> content(num_blocks,
                                             std::vector<TokenId>(block_size));
   BlockManager manager(num_blocks, block_size, true,
-                       [&](int from, int to) { content[to] = content[from]; });
+                       [&](int from, int to, int tokens) {
+                         std::copy_n(content[from].begin(), tokens,
+                                     content[to].begin());
+                       });
   struct Live {
     std::vector<TokenId> tokens;
     SequenceBlocks blocks;

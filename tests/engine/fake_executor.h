@@ -100,10 +100,10 @@ class FakeExecutor : public Executor {
     return logits_;
   }
 
-  void CopyBlock(int from, int to) override {
+  void CopyBlock(int from, int to, int tokens) override {
     ++copies;
     const auto size = manifest_.kvcache_block_size;
-    std::copy_n(cells_.begin() + static_cast<ptrdiff_t>(from) * size, size,
+    std::copy_n(cells_.begin() + static_cast<ptrdiff_t>(from) * size, tokens,
                 cells_.begin() + static_cast<ptrdiff_t>(to) * size);
   }
 

@@ -449,8 +449,8 @@ TEST_CASE("ranks that exchange messages give the bits of ranks that share "
         CHECK(Sequence(*together, 3).Feed(many, 256, 256) ==
               Sequence(*leader, 3).Feed(many, 256, 256));
         // A copied block is copied on every rank.
-        together->CopyBlock(0, 2);
-        leader->CopyBlock(0, 2);
+        together->CopyBlock(0, 2, static_cast<int>(ids.size()));
+        leader->CopyBlock(0, 2, static_cast<int>(ids.size()));
         const int32_t block = 2;
         const BlockTable table(&block, 1);
         const Row row{9, static_cast<int>(ids.size()), 0, true};
