@@ -36,14 +36,6 @@ struct CompileFlags {
   std::map<std::string, std::string> keys;
 };
 
-// "decoder_batch_sizes" -> "--decoder-batch-sizes"
-std::string FlagName(std::string key) {
-  for (char& c : key) {
-    if (c == '_') c = '-';
-  }
-  return "--" + key;
-}
-
 // A line that is rewritten in place, on a terminal only.
 class ProgressLine {
  public:

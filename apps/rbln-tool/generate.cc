@@ -123,8 +123,8 @@ std::string InputChecksum(const GenerateFlags& flags) {
 
 // Where the answers go.
 std::unique_ptr<JobOutput> OpenOutput(const GenerateFlags& flags,
-                                      const std::string& model,
-                                      const Job& job) {
+                                      const std::string& model, const Job& job,
+                                      int64_t shard, int64_t shards) {
   if (!ToFile(flags)) {
     return std::make_unique<StreamOutput>(flags.order == "input");
   }
@@ -136,7 +136,8 @@ std::unique_ptr<JobOutput> OpenOutput(const GenerateFlags& flags,
   if (const char* isa = std::getenv("RBLN_ISA")) {
     key.parameters["RBLN_ISA"] = isa;
   }
-  if (!flags.shard.empty()) ParseShard(flags.shard, &key.shard, &key.shards);
+  key.shard = shard;
+  key.shards = shards;
   return std::make_unique<FileOutput>(flags.output, key, flags.resume,
                                       /*keep_journal=*/CanReadAgain(flags));
 }
@@ -305,9 +306,12 @@ int Generate(GenerateFlags flags, const CommonFlags& common) {
   flags.engine.prefix_caching = !flags.no_prefix_caching;
   CheckFlags(flags);
   JobOptions options;
+  int64_t shard = 0;  // counted from 1; 0 of 0: all
+  int64_t shards = 0;
   if (!flags.shard.empty()) {
-    ParseShard(flags.shard, &options.shard, &options.shards);
-    --options.shard;
+    ParseShard(flags.shard, &shard, &shards);
+    options.shard = shard - 1;
+    options.shards = shards;
   }
   options.metrics_file = flags.metrics_file;
   options.max_seconds = flags.max_time;
@@ -355,7 +359,7 @@ int Generate(GenerateFlags flags, const CommonFlags& common) {
   // From here on, others wait for no more than what they are told to do.
   cluster.Alone([&] {
     job = std::make_unique<Job>(*executor, model, std::move(options));
-    if (cluster.leads()) output = OpenOutput(flags, model, *job);
+    if (cluster.leads()) output = OpenOutput(flags, model, *job, shard, shards);
   });
   if (!cluster.leads()) {
     RemoteCoordinator coordinator(*cluster.world());
@@ -396,14 +400,6 @@ int Generate(GenerateFlags flags, const CommonFlags& common) {
                 result.prompts, resumable ? kKept : "");
   }
   return result.exit_code();
-}
-
-std::string FlagName(const std::string& parameter) {
-  std::string flag = "--" + parameter;
-  for (char& c : flag) {
-    if (c == '_') c = '-';
-  }
-  return flag;
 }
 
 void AddParameterFlags(CLI::App& command, GenerateFlags& flags) {

@@ -22,6 +22,13 @@ bool Parse(const std::string& text, T* number) {
 
 }  // namespace
 
+std::string FlagName(std::string key) {
+  for (char& c : key) {
+    if (c == '_') c = '-';
+  }
+  return "--" + key;
+}
+
 CLI::Validator WholeNumber(uint64_t least, uint64_t most) {
   return CLI::Validator(
       [least, most](std::string& text) -> std::string {

@@ -1,4 +1,4 @@
-// Checks of the values of flags, with errors in words.
+// Names of flags, and checks of their values with errors in words.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,6 +7,9 @@
 #include <string>
 
 namespace rbln {
+
+// "--max-tokens" of max_tokens.
+std::string FlagName(std::string key);
 
 // A whole number from `least` to `most`, in decimal digits.
 CLI::Validator WholeNumber(uint64_t least,

@@ -274,8 +274,10 @@ void ReplaceDirectory(const std::string& from, const std::string& to) {
               RENAME_EXCHANGE) != 0) {
     // Some file systems cannot exchange: for a moment there is no directory at
     // `to`, but never a half-made one.
-    const std::string old = to + ".old";
-    fs::remove_all(old);
+    std::string old;
+    for (int i = 0; old.empty() || FileExists(old); ++i) {
+      old = fmt::format("{}.old{}", to, i);
+    }
     RenameFile(to, old);
     RenameFile(from, to);
     fs::remove_all(old);

@@ -3,8 +3,6 @@
 #include <algorithm>
 
 namespace rbln {
-namespace {
-
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -20,8 +18,6 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   }
   return row[b.size()];
 }
-
-}  // namespace
 
 std::string Nearest(std::string_view word,
                     const std::vector<std::string>& known) {

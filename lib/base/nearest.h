@@ -7,8 +7,11 @@
 
 namespace rbln {
 
-// The one of `known` that is fewest edits (Levenshtein's) from `word`; empty
-// where none is near.
+// Levenshtein's: how many letters to change, add or take away.
+size_t EditDistance(std::string_view a, std::string_view b);
+
+// The one of `known` that is fewest edits from `word`; empty where none is
+// near.
 std::string Nearest(std::string_view word,
                     const std::vector<std::string>& known);
 

@@ -1,6 +1,7 @@
 #include "compiler/options.h"
 
 #include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -9,11 +10,13 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <sstream>
 
 #include "artifact/program.h"
 #include "artifact/sharding.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/nearest.h"
 
 namespace rbln {
 namespace {
@@ -46,23 +49,6 @@ std::vector<std::string> KnownKeys() {
     keys.push_back(std::string("sampling.") + key);
   }
   return keys;
-}
-
-// Levenshtein's distance.
-int EditDistance(std::string_view a, std::string_view b) {
-  std::vector<int> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(j);
-  for (size_t i = 0; i < a.size(); ++i) {
-    int corner = row[0];
-    row[0] = static_cast<int>(i) + 1;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const int best = std::min({row[j] + 1, row[j + 1] + 1,
-                                 corner + (a[i] == b[j] ? 0 : 1)});
-      corner = row[j + 1];
-      row[j + 1] = best;
-    }
-  }
-  return row[b.size()];
 }
 
 // The key without the prefix `rbln_`; throws for one that is not known.
@@ -146,23 +132,38 @@ std::string ValueText(const std::string& key, const YAML::Node& node,
   return text;
 }
 
-// The line on which '---' begins a second YAML document, which the parser would
-// pass over; 0 where there is none.
-int SecondDocument(std::string_view text) {
-  bool begun = false;
-  for (int number = 1; !text.empty(); ++number) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.starts_with("---") &&
-        (line.size() == 3 || line[3] == ' ' || line[3] == '\r')) {
-      if (begun) return number;
-      begun = true;
-    }
-    const size_t first = line.find_first_not_of(" \t\r");
-    begun |= first != line.npos && line[first] != '#' && line[0] != '%';
+// Where documents begin; all else is passed over.
+class DocumentStarts : public YAML::EventHandler {
+ public:
+  int line() const { return line_; }  // of the latest, from 1
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    line_ = mark.line + 1;
   }
-  return 0;
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+
+ private:
+  int line_ = 0;
+};
+
+// The line on which a second YAML document begins, or what follows the end of
+// the first, which YAML::Load would pass over; 0 where there is none.
+int SecondDocument(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  DocumentStarts starts;
+  parser.HandleNextDocument(starts);
+  return parser.HandleNextDocument(starts) ? starts.line() : 0;
 }
 
 // Reads keys of a config by the types that the rules give them.
@@ -480,12 +481,12 @@ CompileConfig CompileConfig::FromFile(const std::string& path) {
   // The parser takes a line's end at the end of the file for the end of a
   // quoted value, too.
   text.erase(text.find_last_not_of(" \t\r\n") + 1);
-  if (const int line = SecondDocument(text); line > 0) {
-    throw UsageError("{}:{}: expected one document, found another behind '---'",
-                     path, line);
-  }
   CompileConfig config;
   try {
+    if (const int line = SecondDocument(text); line > 0) {
+      throw UsageError("{}:{}: expected one document, found more behind its end",
+                       path, line);
+    }
     const YAML::Node root = YAML::Load(text);
     if (root.IsNull()) return config;
     if (!root.IsMap()) {

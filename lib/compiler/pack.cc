@@ -121,10 +121,8 @@ void CheckRows(const GraphWeight& weight, int64_t first,
       (weight.tensor_begin.empty() ? 0 : weight.tensor_begin[from.tensor]);
   throw UsageError(
       "tensor '{}': the weight at ({}) is {}, expected a number of magnitude "
-      "at "
-      "most {:.4g}, which {} can hold; the checkpoint is damaged or "
-      "overflowed: "
-      "download or convert it again",
+      "at most {:.4g}, which {} can hold; the checkpoint is damaged or "
+      "overflowed: download or convert it again",
       weight.tensors[from.tensor],
       weight.inputs == 0
           ? fmt::format("{}", row)

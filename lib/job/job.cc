@@ -301,8 +301,9 @@ class Job::Loop {
     WriteMetrics(stats, /*ended=*/false);
     ProgressState state;
     state.prompts = result_.prompts;
+    state.tokens_in = stats.prefill_tokens;
     // What was generated so far, of unfinished answers too.
-    state.tokens = stats.first_token.count() + stats.per_token.count();
+    state.tokens_out = stats.first_token.count() + stats.per_token.count();
     state.running = engine_.num_running();
     state.waiting = engine_.num_waiting();
     if (input_.total_bytes() > 0 && next_index_ > 0) {

@@ -16,14 +16,15 @@ std::string Duration(double seconds) {
 
 }  // namespace
 
-std::string ProgressLine(const ProgressState& state, double tokens_per_s,
+std::string ProgressLine(const ProgressState& state, const TokenRates& rates,
                          double seconds) {
   std::string line = fmt::format("{} prompts", state.prompts);
   if (state.fraction > 0) {
     line += fmt::format(" ({:.0f}%)", 100 * state.fraction);
   }
-  line += fmt::format(", {:.1f} tokens/s, {} running, {} waiting", tokens_per_s,
-                      state.running, state.waiting);
+  line += fmt::format(
+      ", in {:.1f}, out {:.1f} tokens/s, {} running, {} waiting", rates.in,
+      rates.out, state.running, state.waiting);
   if (state.fraction > 0 && state.fraction < 1) {
     line += ", " + Duration(seconds * (1 - state.fraction) / state.fraction) +
             " left";
@@ -47,15 +48,18 @@ void Progress::Update(const ProgressState& state) {
                                              : std::chrono::milliseconds(200));
   const double since = std::chrono::duration<double>(now - last_).count();
   if (since > 0) {
-    const double latest =
-        static_cast<double>(state.tokens - last_tokens_) / since;
-    // Smoothed, so that the figure can be read.
-    rate_ = rate_ == 0 ? latest : 0.8 * rate_ + 0.2 * latest;
+    const auto update = [since](int64_t tokens, double* rate) {
+      const double latest = static_cast<double>(tokens) / since;
+      // Smoothed, so that the figure can be read.
+      *rate = *rate == 0 ? latest : 0.8 * *rate + 0.2 * latest;
+    };
+    update(state.tokens_in - last_state_.tokens_in, &rates_.in);
+    update(state.tokens_out - last_state_.tokens_out, &rates_.out);
   }
   last_ = now;
-  last_tokens_ = state.tokens;
+  last_state_ = state;
   const std::string line = ProgressLine(
-      state, rate_, std::chrono::duration<double>(now - start_).count());
+      state, rates_, std::chrono::duration<double>(now - start_).count());
   if (mode_ == ProgressMode::kTerminal) {
     ShowStatus(line);
   } else {

@@ -15,10 +15,17 @@ enum class ProgressMode {
 
 struct ProgressState {
   int64_t prompts = 0;
-  int64_t tokens = 0;  // generated
+  int64_t tokens_in = 0;   // of prompts, computed
+  int64_t tokens_out = 0;  // generated
   int running = 0;
   int waiting = 0;
   double fraction = 0;  // of the input that is done; 0 where not known
+};
+
+// Tokens a second, of both kinds.
+struct TokenRates {
+  double in = 0;
+  double out = 0;
 };
 
 // Writes to standard error.
@@ -36,12 +43,12 @@ class Progress {
   const Clock::time_point start_;
   Clock::time_point next_;
   Clock::time_point last_;
-  int64_t last_tokens_ = 0;
-  double rate_ = 0;
+  ProgressState last_state_;
+  TokenRates rates_;
 };
 
-// The line without colours or end: "12 prompts (34%), 512 tokens/s, ...".
-std::string ProgressLine(const ProgressState& state, double tokens_per_s,
+// The line without colours or end: "12 prompts (34%), in 512.0, out ...".
+std::string ProgressLine(const ProgressState& state, const TokenRates& rates,
                          double seconds);
 
 }  // namespace rbln

@@ -430,8 +430,7 @@ class ExecutorImpl : public Executor {
         : weights(directory + "/" + files.weights),
           threads(seats),
           kv(KvLayoutOf(files)),
-          block_bytes(kv.block_bytes),
-          kv_cache(block_bytes * num_blocks, "the KV cache"),
+          kv_cache(kv.block_bytes * num_blocks, "the KV cache"),
           barrier(static_cast<int>(seats.end - seats.begin)) {
       const uint64_t arena_bytes = ArenaBytes(files);
       const uint64_t scratch_bytes = ScratchBytes(files);
@@ -448,7 +447,6 @@ class ExecutorImpl : public Executor {
     PackedWeights weights;
     Range threads;  // of the team
     const KvLayout kv;
-    uint64_t block_bytes;
     Region kv_cache;
     Region arena;
     StepMemory memory;
@@ -511,9 +509,9 @@ class ExecutorImpl : public Executor {
       const KvLayout& kv = rank->kv;
       const uint64_t groups = (copy.tokens + kPanel - 1) / kPanel;
       std::byte* const to =
-          rank->kv_cache.data() + copy.to * rank->block_bytes;
+          rank->kv_cache.data() + copy.to * kv.block_bytes;
       const std::byte* const from =
-          rank->kv_cache.data() + copy.from * rank->block_bytes;
+          rank->kv_cache.data() + copy.from * kv.block_bytes;
       for (uint64_t at = 0; at < kv.block_bytes; at += kv.slice_bytes) {
         std::memcpy(to + at, from + at, groups * kv.group_bytes);
       }

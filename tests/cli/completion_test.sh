@@ -1,16 +1,10 @@
 #!/usr/bin/env bash
 # The completion scripts: every flag of every --help, values, files. Argument:
 # the tool.
-set -euo pipefail
+source "$(dirname "$0")/common.sh"
 tool=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-fail() {
-  echo "FAILED: $*" >&2
-  exit 1
-}
 "$tool" --completion bash >bash.sh
 "$tool" --completion zsh >zsh.sh
 source ./bash.sh

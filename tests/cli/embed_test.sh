@@ -2,12 +2,9 @@
 # Installs the tool with its completions and the library, builds examples/embed
 # against that, and asks the example model a question. Arguments: the build
 # directory, the source directory.
-set -euo pipefail
+source "$(dirname "$0")/common.sh"
 build=$1
 source=$2
-work=$(mktemp -d)
-export XDG_CACHE_HOME=$work/cache
-trap 'rm -rf "$work"' EXIT
 cmake --install "$build" --prefix "$work/prefix" >/dev/null
 test -s "$work/prefix/share/bash-completion/completions/rbln-tool"
 test -s "$work/prefix/share/zsh/site-functions/_rbln-tool"

@@ -3,27 +3,18 @@
 # becomes of a process that dies or hangs; and, where network namespaces can be
 # made, the same between two machines that only TCP connects. Arguments: the
 # tool, the source directory.
-set -euo pipefail
+source "$(dirname "$0")/common.sh"
 tool=$1
 source=$2
-work=$(mktemp -d)
-export XDG_CACHE_HOME=$work/cache
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export TMPDIR=$work # of Open MPI too
-cleanup() {
+cleanup() { # in place of that of common.sh
   for name in "$work"/netns-*; do
     [ -e "$name" ] && ip netns del "${name##*/netns-}"
   done
   rm -rf "$work"
 }
-trap cleanup EXIT
 cd "$source"
-
-fail() {
-  echo "FAILED: $*" >&2
-  [ ! -s "$work/log" ] || sed 's/^/  | /' "$work/log" >&2
-  exit 1
-}
 
 for ranks in 1 2 4; do
   "$tool" -q compile examples/rbln.yaml --output "$work/tp$ranks" \

@@ -3,28 +3,10 @@
 # written; values of flags that cannot be; a terminal. Arguments: the tool, the
 # source directory. No device is ever named as an output here: a tool that
 # replaced it would break the machine.
-set -euo pipefail
+source "$(dirname "$0")/common.sh"
 tool=$1
 source=$2
-work=$(mktemp -d)
-export XDG_CACHE_HOME=$work/cache
-trap 'rm -rf "$work"' EXIT
 cd "$source"
-
-fail() {
-  echo "FAILED: $*" >&2
-  exit 1
-}
-# expect CODE PATTERN COMMAND...: the exit code, and a line on standard error.
-expect() {
-  local code=$1 pattern=$2 got=0
-  shift 2
-  "$@" >"$work/out" 2>"$work/err" || got=$?
-  [ "$got" = "$code" ] ||
-    fail "$*: exit $got, not $code: $(cat "$work/err")"
-  [ -z "$pattern" ] || grep -qF -- "$pattern" "$work/err" ||
-    fail "$*: no '$pattern': $(cat "$work/err")"
-}
 
 dir=$work/tiny.rbln
 "$tool" -q compile examples/rbln.yaml --output "$dir"

@@ -1,26 +1,10 @@
 #!/usr/bin/env bash
 # The commands of the README on the example model: compile, inspect, generate;
 # exit codes of what is refused. Arguments: the tool, the source directory.
-set -euo pipefail
+source "$(dirname "$0")/common.sh"
 tool=$1
 source=$2
-work=$(mktemp -d)
-export XDG_CACHE_HOME=$work/cache
-trap 'rm -rf "$work"' EXIT
 cd "$source"
-
-fail() {
-  echo "FAILED: $*" >&2
-  exit 1
-}
-# expect CODE PATTERN COMMAND...: the exit code, and a line on standard error.
-expect() {
-  local code=$1 pattern=$2 got=0
-  shift 2
-  "$@" >"$work/out" 2>"$work/err" || got=$?
-  [ "$got" = "$code" ] || fail "$*: exit $got, not $code: $(cat "$work/err")"
-  [ -z "$pattern" ] || grep -q -- "$pattern" "$work/err" || fail "$*: $(cat "$work/err")"
-}
 
 dir=$work/tiny.rbln
 expect 0 'tiny.rbln: LlamaForCausalLM' \

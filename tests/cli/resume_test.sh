@@ -2,19 +2,11 @@
 # Kills a run again and again, resumes it, and holds the file against that of an
 # undisturbed run; shards and merge likewise. Arguments: the tool, the source
 # directory. RBLN_TEST_KILLS: how often to kill (default 20).
-set -euo pipefail
+source "$(dirname "$0")/common.sh"
 tool=$1
 source=$2
 kills=${RBLN_TEST_KILLS:-20}
-work=$(mktemp -d)
-export XDG_CACHE_HOME=$work/cache
-trap 'rm -rf "$work"' EXIT
 cd "$source"
-
-fail() {
-  echo "FAILED: $*" >&2
-  exit 1
-}
 
 dir=$work/tiny.rbln
 "$tool" -q compile examples/rbln.yaml --output "$dir"

@@ -328,7 +328,11 @@ TEST_CASE("what is against a rule is refused by key, value, rule and line") {
       {"output: \"a\nbatch_size: 2\n\n",
        "c.yaml:3:14: not YAML: illegal EOF in scalar"},
       {"batch_size: 2\n---\nbatch_size: 3\n",
-       "c.yaml:3: expected one document, found another behind '---'"},
+       "c.yaml:3: expected one document, found more behind its end"},
+      {"batch_size: 2\n...\nbatch_size: 3\n",
+       "c.yaml:4: expected one document, found more behind its end"},
+      {"batch_size: 2\n}\nbatch_size: 3\n",
+       "c.yaml:3:1: not YAML: illegal flow end"},
       {"quantization: int4",
        "c.yaml:2: quantization: expected keys below it, found \"int4\""},
   };
