@@ -81,6 +81,7 @@ RBLN_INLINE void NormAndRotate(float* head, int head_dim, const float* norm,
 // The elements of the KV cache, a group of 16 positions at a time.
 struct KvF32 {
   static constexpr bool kWholeNumbers = false;
+  static constexpr int kBytes = 4;
   static constexpr int kTilesAhead = 1;  // that are fetched
   RBLN_INLINE V LoadKv(const std::byte* p, int64_t element) {
     return Load(reinterpret_cast<const float*>(p) + element);
@@ -88,6 +89,7 @@ struct KvF32 {
 };
 struct KvBf16 {
   static constexpr bool kWholeNumbers = false;
+  static constexpr int kBytes = 2;
   static constexpr int kTilesAhead = 2;
   RBLN_INLINE V LoadKv(const std::byte* p, int64_t element) {
     return LoadBf16(reinterpret_cast<const uint16_t*>(p) + element);
@@ -138,19 +140,32 @@ void RopeKv(const RopeKvArgs& args, int begin, int end) {
 constexpr int kQueryBlock = 4;
 constexpr int kTileGroups = kKeyTile / 16;
 constexpr float kMinusInfinity = -__builtin_huge_valf();
+// Stands for the largest of no scores: masked ones, minus infinity, then have
+// weights of 0, and no difference is NaN.
+constexpr float kLowestScore = -__FLT_MAX__ / 2;
 
 // The softmax of one query so far, over the keys seen: the largest score, the
-// sum of e^(score - largest), and with it the weighted sum of V (apart).
+// sum of 2^(score - largest), and with it the weighted sum of V (apart). Scores
+// are q . k times the scale times log2 e, so that e^x becomes 2^x.
 struct Combined {
   float largest;
   float sum;
 };
-// The same of one partition, the sum in lanes: they are added at its end.
+// The same of one partition and many queries, each sum in lanes, which are added
+// at its end.
 struct Running {
-  float largest;
-  float lanes[16];
+  float* largest;  // (queries)
+  float* lanes;    // (queries, 16), behind the largest
 
-  RBLN_INLINE_MEMBER float TotalSum() const { return Sum(Load(lanes)); }
+  static constexpr int kFloats = 17;  // of a query
+  RBLN_INLINE_MEMBER Running(float* at, int queries)
+      : largest(at), lanes(at + queries) {}
+  RBLN_INLINE_MEMBER Running From(int query) const {
+    Running from = *this;
+    from.largest += query;
+    from.lanes += query * 16;
+    return from;
+  }
 };
 
 // One row's query of one head, and the keys of a partition that it attends to.
@@ -165,43 +180,23 @@ struct AttentionState {
   Query* queries;
   float* partial;    // (queries, padded head): of this partition
   float* total;      // (queries, padded head): of the partitions before
-  float* scores;     // (queries, kKeyTile)
   std::byte* whole;  // of int8: (queries, Int8QueryBytes)
-  Running* running;  // of this partition
+  float* running;    // of this partition
   Combined* combined;
-};
+  int count;  // of the queries
 
-// What is fetched while a tile is scored: the groups of the next one, whose
-// blocks may lie anywhere. Null where there is none.
-struct NextTile {
-  const std::byte* groups[kTileGroups];
-  int64_t step;  // bytes of a group for each turn of the loop that scores
-  int64_t rest;  // and where what is left after them begins, and ends
-  int64_t end;
-
-  RBLN_INLINE_MEMBER NextTile(int64_t group_bytes, int turns)
-      : step((group_bytes + 63) / 64 / turns * 64),
-        rest(step * turns),
-        end(group_bytes) {}
-  RBLN_INLINE_MEMBER void FetchLines(int first, int count, int64_t from,
-                                     int64_t to) const {
-    for (int64_t line = from; line < to; line += 64) {
-      for (int g = first; g < first + count; ++g) Prefetch(groups[g] + line);
-    }
-  }
-  RBLN_INLINE_MEMBER void Fetch(int first, int count, int turn) const {
-    FetchLines(first, count, turn * step, (turn + 1) * step);
-  }
-  RBLN_INLINE_MEMBER void FetchRest() const {
-    FetchLines(0, kTileGroups, rest, end);
+  RBLN_INLINE_MEMBER Running RunningFrom(int query) const {
+    return Running(running, count).From(query);
   }
 };
 
-// scores[query][key] = q . k * scale, for one tile of keys.
+// scores[query][key] = q . k * factor, for one tile of keys. `next` are the groups
+// of a later tile: what is read of this one is fetched of that one; null for
+// nothing.
 template <typename Kv, int kQueries>
 RBLN_INLINE void ScoreTile(const Query* queries,
                            const std::byte* const* groups,
-                           const NextTile* next, int dim, float scale,
+                           const std::byte* const* next, int dim, float factor,
                            float* scores) {
   V acc[kQueries][kTileGroups];
   Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
@@ -210,7 +205,10 @@ RBLN_INLINE void ScoreTile(const Query* queries,
     });
   });
   for (int d = 0; d < dim; ++d) {
-    if (next != nullptr) next->Fetch(0, kTileGroups, d);
+    const int64_t offset = int64_t{d} * 16 * Kv::kBytes;
+    if (next != nullptr && offset % 64 == 0) {
+      for (int g = 0; g < kTileGroups; ++g) Prefetch(next[g] + offset);
+    }
     V k[kTileGroups];
     Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
       k[g.value] = Kv::LoadKv(groups[g.value], d * 16);
@@ -223,31 +221,76 @@ RBLN_INLINE void ScoreTile(const Query* queries,
     });
   }
   Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
-    const V factor = Broadcast(scale);
     Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
       Store(scores + i.value * kKeyTile + g.value * 16,
-            Mul(acc[i.value][g.value], factor));
+            Mul(acc[i.value][g.value], Broadcast(factor)));
     });
   });
 }
 
-// What a block of queries sees of one tile, and what became of it.
+// What a block of queries sees of one tile, and what becomes of it. No query's
+// numbers depend on another's.
 template <int kQueries>
 struct TileSoftmax {
   int begin[kQueries];  // keys of the tile, within it
   int end[kQueries];
-  // What the sums of the tiles before are multiplied by, and those of this one:
-  // its weights are e^(score - largest of this tile).
-  float before[kQueries];
-  float now[kQueries];
+  // By query: the largest score of the tiles before and of this one, whose weights
+  // are 2^(score - shift); and what the sums of both are multiplied by.
+  alignas(64) float old[16];
+  alignas(64) float shift[16];
+  alignas(64) float before[16];
+  alignas(64) float now[16];
 
-  TileSoftmax(const Query* queries, int tile) {
+  // Masks the scores, and moves the largest ones so far on by the tile.
+  RBLN_INLINE_MEMBER void Start(const Query* queries, int tile, float* scores,
+                                Running running) {
+    static_assert(kQueries <= 16);
+    V highest[kQueries];
     for (int i = 0; i < kQueries; ++i) {
       const int from = queries[i].start - tile;
       const int to = queries[i].end - tile;
       begin[i] = from < 0 ? 0 : from > kKeyTile ? kKeyTile : from;
       end[i] = to > kKeyTile ? kKeyTile : to < begin[i] ? begin[i] : to;
+      float* const at = scores + i * kKeyTile;
+      if (begin[i] > 0 || end[i] < kKeyTile) {
+        Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
+          Store(at + g.value * 16,
+                KeepLanes(Load(at + g.value * 16), begin[i] - g.value * 16,
+                          end[i] - g.value * 16, Broadcast(kMinusInfinity)));
+        });
+      }
+      highest[i] = Max(Max(Load(at), Load(at + 16)),
+                       Max(Load(at + 32), Load(at + 48)));
     }
+    // Lanes behind the queries are of no use, and do no harm.
+    const V largest = Max(LargestOf(highest), Broadcast(kLowestScore));
+    const V so_far = Load(running.largest);
+    Store(old, so_far);
+    Store(shift, largest);
+    float both[16];
+    Store(both, Max(so_far, largest));
+    for (int i = 0; i < kQueries; ++i) running.largest[i] = both[i];
+  }
+  // What else the weights need: apart, so that it can be done meanwhile.
+  RBLN_INLINE_MEMBER void SetFactors() {
+    const V from = Load(old);
+    const V to = Load(shift);
+    const V both = Max(from, to);
+    Store(before, Exp2Down(Sub(from, both)));
+    Store(now, Exp2Down(Sub(to, both)));
+  }
+  // The weights of one query, whose sum moves on by them.
+  RBLN_INLINE_MEMBER void Weigh(int i, const float* scores, Running running,
+                                V (&weights)[kTileGroups]) const {
+    const V down = Broadcast(shift[i]);
+    Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
+      weights[g.value] = Exp2Down(
+          Sub(Load(scores + i * kKeyTile + g.value * 16), down));
+    });
+    const V sum = Add(Add(weights[0], weights[1]), Add(weights[2], weights[3]));
+    float* const lanes = running.lanes + i * 16;
+    Store(lanes, Fma(sum, Broadcast(now[i]),
+                     Mul(Load(lanes), Broadcast(before[i]))));
   }
   // Keys that any query sees.
   RBLN_INLINE_MEMBER int First() const {
@@ -264,65 +307,15 @@ struct TileSoftmax {
     }
     return last;
   }
-
-  // Moves the running softmax on by the tile, whose weights go to
-  // use(query, weights of kTileGroups). No query's numbers depend on another's.
-  template <typename Use>
-  RBLN_INLINE_MEMBER void Run(float* scores, Running* running, Use&& use) {
-    V highest[kQueries];
-    for (int i = 0; i < kQueries; ++i) {
-      float* const at = scores + i * kKeyTile;
-      if (begin[i] > 0 || end[i] < kKeyTile) {
-        Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
-          Store(at + g.value * 16,
-                KeepLanes(Load(at + g.value * 16), begin[i] - g.value * 16,
-                          end[i] - g.value * 16, Broadcast(kMinusInfinity)));
-        });
-      }
-      highest[i] = Max(Max(Load(at), Load(at + 16)),
-                       Max(Load(at + 32), Load(at + 48)));
-    }
-    float shift[kQueries];
-    LargestOf(highest, shift);
-    // Minus infinity where no key is seen: all of its weights become 0.
-    float change[16] = {};
-    static_assert(2 * kQueries <= 16);
-    for (int i = 0; i < kQueries; ++i) {
-      const float old = running[i].largest;
-      const float largest = shift[i] > old ? shift[i] : old;
-      const float base = largest > kMinusInfinity ? largest : 0.0f;
-      change[i] = old - base;
-      change[kQueries + i] = shift[i] - base;
-      running[i].largest = largest;
-      shift[i] = shift[i] > kMinusInfinity ? shift[i] : 0.0f;
-    }
-    float factors[16];
-    Store(factors, ExpDown(Load(change)));
-    for (int i = 0; i < kQueries; ++i) {
-      before[i] = factors[i];
-      now[i] = factors[kQueries + i];
-      const float* const at = scores + i * kKeyTile;
-      const V down = Broadcast(shift[i]);
-      V weights[kTileGroups];
-      Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
-        weights[g.value] = ExpDown(Sub(Load(at + g.value * 16), down));
-      });
-      const V sum =
-          Add(Add(weights[0], weights[1]), Add(weights[2], weights[3]));
-      Store(running[i].lanes,
-            Fma(sum, Broadcast(now[i]),
-                Mul(Load(running[i].lanes), Broadcast(before[i]))));
-      use(i, weights);
-    }
-  }
 };
 
 // out[query] = out[query] * before[query] + weights x V * now[query], 64 columns
 // at a time.
 template <typename Kv, int kQueries, int kColumns>
 RBLN_INLINE void WeighColumns(const float* scores,
-                              const std::byte* const* groups, int dim,
-                              int padded, int column, int begin, int end,
+                              const std::byte* const* groups,
+                              const std::byte* const* next, int dim, int padded,
+                              int column, int begin, int end,
                               const float* before, const float* now,
                               float* out) {
   constexpr int kVectors = kColumns / 16;
@@ -335,6 +328,11 @@ RBLN_INLINE void WeighColumns(const float* scores,
   for (int key = begin; key < end; ++key) {
     const std::byte* group = groups[key / 16];
     const int64_t first = dim * 16 + key % 16 * padded + column;
+    if (next != nullptr) {
+      for (int byte = 0; byte < kColumns * Kv::kBytes; byte += 64) {
+        Prefetch(next[key / 16] + first * Kv::kBytes + byte);
+      }
+    }
     V v[kVectors];
     Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
       v[c.value] = Kv::LoadKv(group, first + c.value * 16);
@@ -355,116 +353,179 @@ RBLN_INLINE void WeighColumns(const float* scores,
   });
 }
 
+// Takes tiles past blocks of kQueries queries, a block and a tile at a time;
+// Finish() comes last.
 template <typename Kv, int kQueries>
-void AttendTile(const AttentionArgs& args, const AttentionState& state,
-                const std::byte* const* groups, const NextTile* next,
-                int query, int tile) {
-  const int dim = args.kv.head_dim;
-  const int padded = PaddedHead(args.kv);
-  float* scores = state.scores + query * kKeyTile;
-  ScoreTile<Kv, kQueries>(state.queries + query, groups, next, dim, args.scale,
-                          scores);
-  TileSoftmax<kQueries> softmax(state.queries + query, tile);
-  softmax.Run(scores, state.running + query, [&](int i, const V* weights)
-                  __attribute__((always_inline)) {
-    Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
-      Store(scores + i * kKeyTile + g.value * 16, weights[g.value]);
-    });
-  });
-  const int first = softmax.First();
-  const int last = softmax.Last();
-  float* out = state.partial + static_cast<int64_t>(query) * padded;
-  int column = 0;
-  for (; column + 64 <= padded; column += 64) {
-    WeighColumns<Kv, kQueries, 64>(scores, groups, dim, padded, column, first,
-                                   last, softmax.before, softmax.now, out);
-  }
-  for (; column < padded; column += 16) {
-    WeighColumns<Kv, kQueries, 16>(scores, groups, dim, padded, column, first,
-                                   last, softmax.before, softmax.now, out);
-  }
-}
+class FloatTiles {
+ public:
+  FloatTiles(const AttentionArgs& args, const AttentionState& state)
+      : args_(args), state_(state) {}
 
-// The same, in whole numbers.
+  void Add(int query, int tile, const std::byte* const* groups,
+           const std::byte* const* next) {
+    const int dim = args_.kv.head_dim;
+    const int padded = PaddedHead(args_.kv);
+    const Query* const queries = state_.queries + query;
+    const Running running = state_.RunningFrom(query);
+    alignas(64) float scores[kQueries * kKeyTile];
+    ScoreTile<Kv, kQueries>(queries, groups, next, dim, args_.scale * kLog2E,
+                            scores);
+    TileSoftmax<kQueries> softmax;
+    softmax.Start(queries, tile, scores, running);
+    softmax.SetFactors();
+    for (int i = 0; i < kQueries; ++i) {
+      V weights[kTileGroups];
+      softmax.Weigh(i, scores, running, weights);
+      Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
+        Store(scores + i * kKeyTile + g.value * 16, weights[g.value]);
+      });
+    }
+    const int first = softmax.First();
+    const int last = softmax.Last();
+    float* out = state_.partial + static_cast<int64_t>(query) * padded;
+    int column = 0;
+    for (; column + 64 <= padded; column += 64) {
+      WeighColumns<Kv, kQueries, 64>(scores, groups, next, dim, padded, column,
+                                     first, last, softmax.before, softmax.now, out);
+    }
+    for (; column < padded; column += 16) {
+      WeighColumns<Kv, kQueries, 16>(scores, groups, next, dim, padded, column,
+                                     first, last, softmax.before, softmax.now, out);
+    }
+  }
+  void Finish() {}
+
+ private:
+  const AttentionArgs& args_;
+  const AttentionState& state_;
+};
+
+// The same, in whole numbers. A tile's softmax is computed between the scores of
+// the next one and its V is weighed after them: the processor then finds the
+// multiplications that it can do while it waits for the softmax.
+template <int kQueries>
+class Int8Tiles {
+ public:
+  Int8Tiles(const AttentionArgs& args, const AttentionState& state)
+      : args_(args),
+        state_(state),
+        layout_{args.kv.head_dim, PaddedHead(args.kv)} {}
+
+  void Add(int query, int tile, const std::byte* const* groups,
+           const std::byte* const* next) {
+    Step& step = steps_[1 - last_];
+    step.query = query;
+    const std::byte* q[kQueries];
+    for (int i = 0; i < kQueries; ++i) {
+      q[i] = state_.whole + (query + i) * Int8QueryBytes(layout_.dim);
+    }
+    for (int g = 0; g < kTileGroups; ++g) step.groups[g] = groups[g];
+    for (int g = 0; g < kTileGroups; g += kInt8Width<kQueries>) {
+      const auto between = [&](int part) __attribute__((always_inline)) {
+        if (g > 0 || !begun_) return;
+        if (part == 0) steps_[last_].softmax.SetFactors();
+        for (int i = part * kQueries / kScoreParts;
+             i < (part + 1) * kQueries / kScoreParts; ++i) {
+          MakeWeights(steps_[last_], i);
+        }
+      };
+      ScoreInt8<kQueries>(q, groups, next, between, g, layout_, step.scores);
+    }
+    step.softmax.Start(state_.queries + query, tile, step.scores,
+                       state_.RunningFrom(query));
+    if (begun_) Weigh(steps_[last_], next);
+    begun_ = true;
+    last_ = 1 - last_;
+  }
+  void Finish() {
+    if (!begun_) return;
+    steps_[last_].softmax.SetFactors();
+    for (int i = 0; i < kQueries; ++i) MakeWeights(steps_[last_], i);
+    Weigh(steps_[last_], nullptr);
+  }
+
+ private:
+  // A tile and a block of queries.
+  struct Step {
+    int query;
+    const std::byte* groups[kTileGroups];
+    TileSoftmax<kQueries> softmax;
+    alignas(64) float scores[kQueries * kKeyTile];
+  };
+
+  // Of one query of the step before.
+  RBLN_INLINE_MEMBER void MakeWeights(const Step& step, int i) {
+    const TileSoftmax<kQueries>& softmax = step.softmax;
+    V weights[kTileGroups];
+    softmax.Weigh(i, step.scores, state_.RunningFrom(step.query), weights);
+    if (i == 0 || softmax.begin[i] != softmax.begin[i - 1] ||
+        softmax.end[i] != softmax.end[i - 1]) {
+      scales_ = LoadInt8Scales(step.groups, layout_, softmax.begin[i],
+                               softmax.end[i]);
+    }
+    Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
+      StoreWeights(weights_[i].hi + g.value * 16, weights_[i].lo + g.value * 16,
+                   Mul(weights[g.value], scales_.of_keys[g.value]));
+    });
+    of_sums_[i] = scales_.of_sums * softmax.now[i];
+  }
+  RBLN_INLINE_MEMBER void Weigh(const Step& step,
+                                const std::byte* const* next) {
+    const TileSoftmax<kQueries>& softmax = step.softmax;
+    // Keys that a query does not see have weights of zero.
+    const int first = softmax.First() / 16;
+    const int last = (softmax.Last() + 15) / 16;
+    float* out =
+        state_.partial + static_cast<int64_t>(step.query) * layout_.padded;
+    constexpr int kVectors = kInt8Width<kQueries>;
+    int column = 0;
+    for (; column + kVectors * 16 <= layout_.padded; column += kVectors * 16) {
+      WeighInt8<kQueries, kVectors>(weights_, step.groups, next, layout_, column,
+                                    first, last, softmax.before, of_sums_, out);
+    }
+    for (; column < layout_.padded; column += 16) {
+      WeighInt8<kQueries, 1>(weights_, step.groups, next, layout_, column, first,
+                             last, softmax.before, of_sums_, out);
+    }
+  }
+
+  const AttentionArgs& args_;
+  const AttentionState& state_;
+  const Int8Group layout_;
+  Step steps_[2];
+  int last_ = 0;  // the step before
+  bool begun_ = false;
+  // Of the step before.
+  Int8Weights weights_[kQueries];
+  float of_sums_[kQueries];
+  Int8Scales scales_;
+};
+
 struct KvInt8 {
   static constexpr bool kWholeNumbers = true;
   static constexpr int kTilesAhead = 1;
 };
-template <int kQueries>
-void AttendInt8Tile(const AttentionArgs& args, const AttentionState& state,
-                    const std::byte* const* groups, const NextTile* next,
-                    int query, int tile) {
-  const Int8Group layout{args.kv.head_dim, PaddedHead(args.kv)};
-  float* scores = state.scores + query * kKeyTile;
-  const std::byte* q[kQueries];
-  for (int i = 0; i < kQueries; ++i) {
-    q[i] = state.whole + (query + i) * Int8QueryBytes(layout.dim);
-  }
-  for (int g = 0; g < kTileGroups; g += kInt8Width<kQueries>) {
-    ScoreInt8<kQueries>(
-        q, groups,
-        [&](int first, int count, int turn) __attribute__((always_inline)) {
-          if (next != nullptr) next->Fetch(first, count, turn);
-        },
-        g, layout, args.scale, scores);
-  }
-  TileSoftmax<kQueries> softmax(state.queries + query, tile);
-  Int8Weights weights[kQueries];
-  float of_sums[kQueries];
-  int begin = softmax.begin[0];
-  int end = softmax.end[0];
-  Int8Scales scales = LoadInt8Scales(groups, layout, begin, end);
-  softmax.Run(scores, state.running + query, [&](int i, const V* weight)
-                  __attribute__((always_inline)) {
-    if (softmax.begin[i] != begin || softmax.end[i] != end) {
-      begin = softmax.begin[i];
-      end = softmax.end[i];
-      scales = LoadInt8Scales(groups, layout, begin, end);
-    }
-    Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
-      StoreWeights(weights[i].hi + g.value * 16, weights[i].lo + g.value * 16,
-                   Mul(weight[g.value], scales.of_keys[g.value]));
-    });
-    of_sums[i] = scales.of_sums * softmax.now[i];
-  });
-  const int first = softmax.First();
-  const int last = softmax.Last();
-  float* out = state.partial + static_cast<int64_t>(query) * layout.padded;
-  constexpr int kVectors = kInt8Width<kQueries>;
-  int column = 0;
-  for (; column + kVectors * 16 <= layout.padded; column += kVectors * 16) {
-    WeighInt8<kQueries, kVectors>(weights, groups, layout, column, first, last,
-                                  softmax.before, of_sums, out);
-  }
-  for (; column < layout.padded; column += 16) {
-    WeighInt8<kQueries, 1>(weights, groups, layout, column, first, last,
-                           softmax.before, of_sums, out);
-  }
-}
-
 template <typename Kv, int kQueries>
-RBLN_INLINE void AttendTileOf(const AttentionArgs& args,
-                              const AttentionState& state,
-                              const std::byte* const* groups,
-                              const NextTile* next, int query, int tile) {
-  if constexpr (Kv::kWholeNumbers) {
-    AttendInt8Tile<kQueries>(args, state, groups, next, query, tile);
-  } else {
-    AttendTile<Kv, kQueries>(args, state, groups, next, query, tile);
-  }
-  if (next != nullptr) next->FetchRest();
-}
+struct TilesOf {
+  using Type = FloatTiles<Kv, kQueries>;
+};
+template <int kQueries>
+struct TilesOf<KvInt8, kQueries> {
+  using Type = Int8Tiles<kQueries>;
+};
 
 // Adds a partition's softmax to those before it.
 RBLN_INLINE void Combine(const AttentionState& state, int query, int padded) {
   Combined& total = state.combined[query];
-  const Running& part = state.running[query];
-  if (!(part.largest > kMinusInfinity)) return;
+  const Running part = state.RunningFrom(query);
+  const float part_largest = *part.largest;
   const float largest =
-      part.largest > total.largest ? part.largest : total.largest;
-  const float keep = ExpOne(total.largest - largest);
-  const float add = ExpOne(part.largest - largest);
-  total.sum = total.sum * keep + part.TotalSum() * add;
+      part_largest > total.largest ? part_largest : total.largest;
+  float change[16] = {total.largest - largest, part_largest - largest};
+  Store(change, Exp2Down(Load(change)));
+  const float keep = change[0];
+  const float add = change[1];
+  total.sum = total.sum * keep + Sum(Load(part.lanes)) * add;
   total.largest = largest;
   float* out = state.total + static_cast<int64_t>(query) * padded;
   const float* from = state.partial + static_cast<int64_t>(query) * padded;
@@ -505,8 +566,9 @@ void AttendPartition(const AttentionArgs& args, const AttentionState& state,
                                 ? partition + args.partition_len
                                 : keys.last;
   memset(state.partial, 0, sizeof(float) * queries * padded);
+  memset(state.running, 0, sizeof(float) * queries * Running::kFloats);
   for (int i = 0; i < queries; ++i) {
-    state.running[i] = {kMinusInfinity, {}};
+    *state.RunningFrom(i).largest = kLowestScore;
     const int row = i / group;
     const int head = args.kv_head * group + i % group;
     const int start = FirstKey(args, row);
@@ -517,7 +579,7 @@ void AttendPartition(const AttentionArgs& args, const AttentionState& state,
         start > partition ? start : partition,
         end < partition_end ? end : partition_end};
     if constexpr (Kv::kWholeNumbers) {
-      QuantizeQuery(state.queries[i].q, dim,
+      QuantizeQuery(state.queries[i].q, args.scale * kLog2E, dim,
                     state.whole + i * Int8QueryBytes(dim));
     }
   }
@@ -535,20 +597,24 @@ void AttendPartition(const AttentionArgs& args, const AttentionState& state,
     }
   };
   const std::byte* groups[kTileGroups];
-  NextTile next(static_cast<int64_t>(kv.group_bytes),
-                Kv::kWholeNumbers ? (dim + 3) / 4 : dim);
+  const std::byte* later[kTileGroups];  // of the tile that is fetched
   for (int tile = from; tile < from + Kv::kTilesAhead * kKeyTile &&
                         tile < partition_end;
        tile += kKeyTile) {
-    groups_of(tile, &ahead, next.groups);  // past the first ones
+    groups_of(tile, &ahead, later);  // past the first ones
   }
+  typename TilesOf<Kv, 4>::Type by_four(args, state);
+  typename TilesOf<Kv, 3>::Type by_three(args, state);
+  typename TilesOf<Kv, 2>::Type by_two(args, state);
+  typename TilesOf<Kv, 1>::Type by_one(args, state);
+  static_assert(kQueryBlock == 4);
   for (int tile = from; tile < partition_end; tile += kKeyTile) {
     groups_of(tile, &cursor, groups);
-    const NextTile* fetch = nullptr;
+    const std::byte* const* fetch = nullptr;
     const int fetched = tile + Kv::kTilesAhead * kKeyTile;
     if (fetched < partition_end) {
-      groups_of(fetched, &ahead, next.groups);
-      fetch = &next;
+      groups_of(fetched, &ahead, later);
+      fetch = later;
     }
     for (int query = 0; query < queries; query += kQueryBlock) {
       const int count =
@@ -561,20 +627,24 @@ void AttendPartition(const AttentionArgs& args, const AttentionState& state,
       if (!any) continue;
       switch (count) {
         case 4:
-          AttendTileOf<Kv, 4>(args, state, groups, fetch, query, tile);
+          by_four.Add(query, tile, groups, fetch);
           break;
         case 3:
-          AttendTileOf<Kv, 3>(args, state, groups, fetch, query, tile);
+          by_three.Add(query, tile, groups, fetch);
           break;
         case 2:
-          AttendTileOf<Kv, 2>(args, state, groups, fetch, query, tile);
+          by_two.Add(query, tile, groups, fetch);
           break;
         default:
-          AttendTileOf<Kv, 1>(args, state, groups, fetch, query, tile);
+          by_one.Add(query, tile, groups, fetch);
       }
       fetch = nullptr;  // once is enough
     }
   }
+  by_four.Finish();
+  by_three.Finish();
+  by_two.Finish();
+  by_one.Finish();
 }
 void AttendOnePartition(const AttentionArgs& args, const AttentionState& state,
                         int partition) {
@@ -596,13 +666,13 @@ RBLN_INLINE AttentionState MakeState(const AttentionArgs& args) {
   static_assert(sizeof(Query) == 4 * sizeof(float));
   state.partial = args.scratch + (4 * queries + 15) / 16 * 16;
   state.total = state.partial + floats;
-  state.scores = state.total + floats;
-  state.running =
-      reinterpret_cast<Running*>(state.scores + queries * kKeyTile);
-  state.combined = reinterpret_cast<Combined*>(state.running + queries);
+  state.running = state.total + floats;
+  state.combined =
+      reinterpret_cast<Combined*>(state.running + queries * Running::kFloats);
+  state.count = queries;
   state.whole = reinterpret_cast<std::byte*>(state.combined + queries);
   memset(state.total, 0, sizeof(float) * floats);
-  for (int i = 0; i < queries; ++i) state.combined[i] = {kMinusInfinity, 0.0f};
+  for (int i = 0; i < queries; ++i) state.combined[i] = {kLowestScore, 0.0f};
   return state;
 }
 
@@ -646,8 +716,7 @@ void Attention(const AttentionArgs& args) {
 RBLN_INLINE void PlacePart(const AttentionArgs& args, float* part,
                            AttentionState* state) {
   state->partial = part;
-  state->running = reinterpret_cast<Running*>(
-      part + int64_t{Queries(args)} * PaddedHead(args.kv));
+  state->running = part + int64_t{Queries(args)} * PaddedHead(args.kv);
 }
 void AttendPart(const AttentionArgs& args, int partition, float* part) {
   AttentionState state = MakeState(args);

@@ -2,9 +2,10 @@
 //
 // A query is held as 14 bits, hi * 128 + lo, times one scale; so are the softmax
 // weights of a tile of keys, each times the scale of its V. Both products are
-// then sums of bytes times int8: a query's parts are the signed ones of theirs,
-// weights, which are never negative, the bytes. What is lost beside the cache's
-// own rounding is 2^-14 of the largest number.
+// then sums of bytes times int8, first over hi, then, 128 times that, over lo: a
+// query's parts are the signed ones of theirs, weights, which are never negative,
+// the bytes. What is lost beside the cache's own rounding is 2^-14 of the largest
+// number. The sums hold for heads of up to 1024.
 //
 // A group of 16 positions: K by fours of the head's dimensions, each (16
 // positions, 4 dimensions), as bytes 128 above what they are; V by fours of
@@ -66,14 +67,15 @@ RBLN_INLINE float QuantizeHead(const float* x, int dim, int above,
 // lo, both filled up to whole quads with zeros.
 struct Int8Query {
   float scale;
-  int32_t hi_offset;  // makes up for the bytes' being 128 above
-  int32_t lo_offset;
+  int32_t offset;  // of hi; makes up for the bytes' being 128 above
 };
 constexpr int kInt8QueryHeader = 16;
 RBLN_INLINE int64_t Int8QueryBytes(int dim) {
   return kInt8QueryHeader + 2 * int64_t{(dim + 3) / 4 * 4};
 }
-RBLN_INLINE void QuantizeQuery(const float* q, int dim, std::byte* out) {
+// q times `factor`.
+RBLN_INLINE void QuantizeQuery(const float* q, float factor, int dim,
+                               std::byte* out) {
   const int filled = (dim + 3) / 4 * 4;
   int8_t* hi = reinterpret_cast<int8_t*>(out + kInt8QueryHeader);
   int8_t* lo = hi + filled;
@@ -93,65 +95,94 @@ RBLN_INLINE void QuantizeQuery(const float* q, int dim, std::byte* out) {
     hi_sum += hi[i];
     lo_sum += lo[i];
   }
-  const Int8Query header = {inverse > 0.0f ? largest / kWholeQuery : 0.0f,
-                            -128 * hi_sum, -128 * lo_sum};
+  const Int8Query header = {
+      inverse > 0.0f ? largest / kWholeQuery * factor : 0.0f,
+      -128 * hi_sum - lo_sum};
   memcpy(out, &header, sizeof header);
-}
-
-// The sum of both halves.
-RBLN_INLINE V Whole(const Sums& hi, const Sums& lo) {
-  return Fma(ToFloat(hi), Broadcast(kHalves), ToFloat(lo));
 }
 
 // Groups of keys, and columns of V, that are summed at once: as many as there
 // are registers for.
 template <int kQueries>
-constexpr int kInt8Width = kGroupRegisters >= 4 * kQueries ? 2 : 1;
+constexpr int kInt8Width = kGroupRegisters >= 4 * kQueries   ? 4
+                           : kGroupRegisters >= 2 * kQueries ? 2
+                                                             : 1;
 
-// scores[query][key] = q . k * scale, for kInt8Width groups of a tile.
-template <int kQueries, typename Next>
+// Calls fetch with those of kCount lines, which both halves read, that this half
+// asks for of the next tile: memory is to be kept busy evenly.
+template <int kHalf, int kCount, typename F>
+RBLN_INLINE void FetchHalf(F&& fetch) {
+  constexpr int kFirst = (kCount + 1) / 2;
+  if constexpr (kHalf == 0) {
+    UnrollFrom<0, kFirst>(fetch);
+  } else {
+    UnrollFrom<kFirst, kCount>(fetch);
+  }
+}
+
+// scores[query][key] = q . k, for kInt8Width groups of a tile from `first` on, in
+// parts: between(part) comes before each. `next` are the groups of the tile whose
+// K is to be fetched, null for none.
+constexpr int kScoreParts = 4;
+template <int kQueries, typename Between>
 RBLN_INLINE void ScoreInt8(const std::byte* const* queries,
-                           const std::byte* const* groups, const Next& next,
-                           int first, Int8Group layout, float scale,
+                           const std::byte* const* groups,
+                           const std::byte* const* next,
+                           const Between& between, int first, Int8Group layout,
                            float* scores) {
   constexpr int kGroups = kInt8Width<kQueries>;
-  const int filled = layout.Quads() * 4;
-  Sums hi[kQueries][kGroups];
-  Sums lo[kQueries][kGroups];
+  const int quads = layout.Quads();
   Int8Query header[kQueries];
-  const int8_t* x[kQueries];
+  Sums sums[kQueries][kGroups];
   Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
     memcpy(&header[i.value], queries[i.value], sizeof(Int8Query));
-    x[i.value] = reinterpret_cast<const int8_t*>(queries[i.value] +
-                                                 kInt8QueryHeader);
     Unroll<kGroups>([&](auto g) __attribute__((always_inline)) {
-      hi[i.value][g.value] = StartInt8(header[i.value].hi_offset);
-      lo[i.value][g.value] = StartInt8(header[i.value].lo_offset);
+      sums[i.value][g.value] = StartInt8(header[i.value].offset);
     });
   });
-  for (int quad = 0; quad < layout.Quads(); ++quad) {
-    next(first, kGroups, quad);
-    Bytes k[kGroups];
-    Unroll<kGroups>([&](auto g) __attribute__((always_inline)) {
-      k[g.value] = LoadBytes(reinterpret_cast<const uint8_t*>(
-          groups[first + g.value] + quad * 64));
-    });
-    Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
-      const int8_t* at = x[i.value] + quad * 4;
-      Unroll<kGroups>([&](auto g) __attribute__((always_inline)) {
-        hi[i.value][g.value] =
-            DotInt8InPlace(hi[i.value][g.value], k[g.value], at);
-        lo[i.value][g.value] =
-            DotInt8InPlace(lo[i.value][g.value], k[g.value], at + filled);
+  Unroll<kScoreParts>([&](auto part) __attribute__((always_inline)) {
+    constexpr int kHalf = part.value / 2;
+    between(part.value);
+    if (part.value == kScoreParts / 2) {
+      Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
+        Unroll<kGroups>([&](auto g) __attribute__((always_inline)) {
+          sums[i.value][g.value] = Times128(sums[i.value][g.value]);
+        });
       });
-    });
-  }
+    }
+    const int64_t half = kInt8QueryHeader + kHalf * int64_t{quads} * 4;
+    const int end = part.value % 2 == 0 ? quads / 2 : quads;
+    for (int quad = part.value % 2 == 0 ? 0 : quads / 2; quad < end; ++quad) {
+      if (next != nullptr) {
+        FetchHalf<kHalf, kGroups>([&](auto g) __attribute__((always_inline)) {
+          Prefetch(next[first + g.value] + quad * 64);
+        });
+      }
+      Bytes k[kGroups];
+      Unroll<kGroups>([&](auto g) __attribute__((always_inline)) {
+        k[g.value] = LoadBytes(reinterpret_cast<const uint8_t*>(
+            groups[first + g.value] + quad * 64));
+      });
+      Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
+        const int8_t* x =
+            reinterpret_cast<const int8_t*>(queries[i.value] + half + quad * 4);
+        Unroll<kGroups>([&](auto g) __attribute__((always_inline)) {
+          sums[i.value][g.value] =
+              DotInt8InPlace(sums[i.value][g.value], k[g.value], x);
+        });
+      });
+    }
+  });
   Unroll<kGroups>([&](auto g) __attribute__((always_inline)) {
     const V scales = layout.LoadScales(groups[first + g.value], 0);
+    if (next != nullptr) {
+      Prefetch(next[first + g.value] + layout.Scales());
+      Prefetch(next[first + g.value] + layout.Scales() + 64);
+    }
     Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
-      const V factor = Mul(Broadcast(header[i.value].scale * scale), scales);
       Store(scores + i.value * kKeyTile + (first + g.value) * 16,
-            Mul(Whole(hi[i.value][g.value], lo[i.value][g.value]), factor));
+            Mul(ToFloat(sums[i.value][g.value]),
+                Mul(Broadcast(header[i.value].scale), scales)));
     });
   });
 }
@@ -188,46 +219,59 @@ RBLN_INLINE Int8Scales LoadInt8Scales(const std::byte* const* groups,
 }
 
 // out[query] = out[query] * before[query] + weights x V * now[query], kVectors *
-// 16 columns.
+// 16 columns, over groups [begin, end) of a tile. `next` as above, of V.
 template <int kQueries, int kVectors>
 RBLN_INLINE void WeighInt8(const Int8Weights* weights,
-                           const std::byte* const* groups, Int8Group layout,
+                           const std::byte* const* groups,
+                           const std::byte* const* next, Int8Group layout,
                            int column, int begin, int end, const float* before,
                            const float* now, float* out) {
-  Sums hi[kQueries][kVectors];
-  Sums lo[kQueries][kVectors];
+  Sums sums[kQueries][kVectors];
   Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
     Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
-      hi[i.value][c.value] = BroadcastInt(0);
-      lo[i.value][c.value] = BroadcastInt(0);
+      sums[i.value][c.value] = BroadcastInt(0);
     });
   });
-  const int64_t first = layout.ValueAt(0, column);
-  // Keys outside have weights of zero.
-  for (int quad = begin / 4; quad < (end + 3) / 4; ++quad) {
-    const std::byte* at =
-        groups[quad / 4] + first + int64_t{quad % 4} * (layout.padded * 4);
-    Bytes v[kVectors];
-    Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
-      v[c.value] =
-          LoadBytes(reinterpret_cast<const uint8_t*>(at + c.value * 64));
-    });
-    Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
-      Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
-        hi[i.value][c.value] =
-            DotWeights(hi[i.value][c.value], weights[i.value].hi + quad * 4,
-                       v[c.value]);
-        lo[i.value][c.value] =
-            DotWeights(lo[i.value][c.value], weights[i.value].lo + quad * 4,
-                       v[c.value]);
+  Unroll<2>([&](auto half) __attribute__((always_inline)) {
+    if (half.value == 1) {
+      Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
+        Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
+          sums[i.value][c.value] = Times128(sums[i.value][c.value]);
+        });
       });
-    });
-  }
+    }
+    for (int g = begin; g < end; ++g) {
+      const uint8_t* at = reinterpret_cast<const uint8_t*>(groups[g]) +
+                          layout.ValueAt(0, column);
+      Unroll<4>([&](auto quad) __attribute__((always_inline)) {
+        if (next != nullptr) {
+          FetchHalf<half.value, kVectors>([&](auto c)
+                                              __attribute__((always_inline)) {
+            Prefetch(next[g] + layout.ValueAt(quad.value * 4, column) +
+                     c.value * 64);
+          });
+        }
+        Bytes v[kVectors];
+        Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
+          v[c.value] = LoadBytes(at + c.value * 64);
+        });
+        Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
+          Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
+            const Int8Weights& of = weights[i.value];
+            const uint8_t* quads = half.value == 0 ? of.hi : of.lo;
+            sums[i.value][c.value] =
+                DotWeights(sums[i.value][c.value],
+                           quads + g * 16 + quad.value * 4, v[c.value]);
+          });
+        });
+        at += layout.padded * 4;
+      });
+    }
+  });
   Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
     Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
       float* to = out + i.value * layout.padded + column + c.value * 16;
-      Store(to, Fma(Whole(hi[i.value][c.value], lo[i.value][c.value]),
-                    Broadcast(now[i.value]),
+      Store(to, Fma(ToFloat(sums[i.value][c.value]), Broadcast(now[i.value]),
                     Mul(Load(to), Broadcast(before[i.value]))));
     });
   });

@@ -29,12 +29,14 @@ RBLN_INLINE constexpr void Unroll(F&& f) {
   UnrollFrom<0, N>(f);
 }
 
-// e^x to about one unit in the last place; 0 below -87.
-// The polynomial is that of Cephes' expf (Moshier, netlib.org/cephes).
+constexpr float kLog2E = 1.44269504088896341f;
+
+// e^x to about one unit in the last place; 0 below -87. The polynomial, and
+// that of Exp2Down, are Cephes' (Moshier, netlib.org/cephes: expf, exp2f).
 RBLN_INLINE V Exp(V x) {
   const V lowest = Broadcast(-87.0f);
   const V clamped = Min(Max(x, lowest), Broadcast(88.0f));
-  const V n = Round(Mul(clamped, Broadcast(1.44269504088896341f)));
+  const V n = Round(Mul(clamped, Broadcast(kLog2E)));
   // ln 2 in two parts, the first with few bits so that n times it is exact.
   V r = Fma(n, Broadcast(-0.693359375f), clamped);
   r = Fma(n, Broadcast(2.12194440e-4f), r);
@@ -47,37 +49,32 @@ RBLN_INLINE V Exp(V x) {
   p = Add(Fma(Mul(r, r), p, r), Broadcast(1.0f));
   return SelectLess(x, lowest, Zero(), Mul(p, PowerOfTwo(n)));
 }
-// The same for x <= 0, minus infinity too, in fewer steps.
-RBLN_INLINE V ExpDown(V x) {
+// 2^x for x <= 0, minus infinity too, as exactly; 0 below -126.5.
+RBLN_INLINE V Exp2Down(V x) {
   // From here on down the exponent's bits become 0, and with them the result.
-  const V clamped = Max(x, Broadcast(-88.0f));
-  // Adding it leaves n + 127 in the lowest bits.
+  const V clamped = Max(x, Broadcast(-127.0f));
+  // Adding it leaves the next whole number + 127 in the lowest bits.
   const V magic = Broadcast(12582912.0f + 127.0f);
-  const V shifted = Fma(clamped, Broadcast(1.44269504088896341f), magic);
-  const V n = Sub(shifted, magic);
-  V r = Fma(n, Broadcast(-0.693359375f), clamped);
-  r = Fma(n, Broadcast(2.12194440e-4f), r);
-  V p = Broadcast(1.9875691500e-4f);
-  p = Fma(p, r, Broadcast(1.3981999507e-3f));
-  p = Fma(p, r, Broadcast(8.3334519073e-3f));
-  p = Fma(p, r, Broadcast(4.1665795894e-2f));
-  p = Fma(p, r, Broadcast(1.6666665459e-1f));
-  p = Fma(p, r, Broadcast(5.0000001201e-1f));
-  p = Add(Fma(Mul(r, r), p, r), Broadcast(1.0f));
+  const V shifted = Add(clamped, magic);
+  const V r = Sub(clamped, Sub(shifted, magic));
+  V p = Broadcast(1.535336188319500e-4f);
+  p = Fma(p, r, Broadcast(1.339887440266574e-3f));
+  p = Fma(p, r, Broadcast(9.618437357674640e-3f));
+  p = Fma(p, r, Broadcast(5.550332471162809e-2f));
+  p = Fma(p, r, Broadcast(2.402264791363012e-1f));
+  p = Fma(p, r, Broadcast(6.931472028550421e-1f));
+  p = Fma(p, r, Broadcast(1.0f));
   return Mul(p, LowBitsToPower(shifted));
 }
-RBLN_INLINE float ExpOne(float x) {
-  float lanes[16];
-  Store(lanes, Exp(Broadcast(x)));
-  return lanes[0];
-}
-// The largest lane of each.
+// The largest lane of each, in as many lanes.
 template <int kCount>
-RBLN_INLINE void LargestOf(const V (&v)[kCount], float* out) {
+RBLN_INLINE V LargestOf(const V (&v)[kCount]) {
   if constexpr (kCount == 4) {
-    LargestOfFour(v, out);
+    return LargestOfFour(v);
   } else {
-    for (int i = 0; i < kCount; ++i) out[i] = Largest(v[i]);
+    float lanes[16] = {};
+    for (int i = 0; i < kCount; ++i) lanes[i] = Largest(v[i]);
+    return Load(lanes);
   }
 }
 

@@ -68,7 +68,7 @@ int64_t AttentionScratch(int num_heads, int num_kv_heads, int head_dim) {
   // For int8 also each query's header and its numbers in two halves.
   const int64_t whole = 4 + (2 * AlignUp(head_dim, 4)) / sizeof(float);
   return AlignUp(4 * queries, 16) +
-         queries * (2 * AlignUp(head_dim, kPanel) + kKeyTile + 19 + whole);
+         queries * (2 * AlignUp(head_dim, kPanel) + 19 + whole);
 }
 
 int64_t AttentionPart(int num_heads, int num_kv_heads, int head_dim) {

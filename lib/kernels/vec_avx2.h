@@ -136,8 +136,10 @@ RBLN_INLINE float Largest(V v) {
   return _mm_cvtss_f32(_mm_max_ss(c, _mm_shuffle_ps(c, c, 1)));
 }
 
-RBLN_INLINE void LargestOfFour(const V* v, float* out) {
-  for (int i = 0; i < 4; ++i) out[i] = Largest(v[i]);
+RBLN_INLINE V LargestOfFour(const V* v) {
+  float lanes[16] = {};
+  for (int i = 0; i < 4; ++i) lanes[i] = Largest(v[i]);
+  return Load(lanes);
 }
 
 struct Bf16Pair {
@@ -178,6 +180,9 @@ struct Bytes {
 RBLN_INLINE Sums BroadcastInt(int32_t x) {
   const __m256i v = _mm256_set1_epi32(x);
   return {v, v};
+}
+RBLN_INLINE Sums Times128(Sums v) {
+  return {_mm256_slli_epi32(v.lo, 7), _mm256_slli_epi32(v.hi, 7)};
 }
 RBLN_INLINE V ToFloat(Sums v) {
   return {_mm256_cvtepi32_ps(v.lo), _mm256_cvtepi32_ps(v.hi)};

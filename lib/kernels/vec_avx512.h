@@ -69,7 +69,7 @@ RBLN_INLINE float Sum(V v) {
   return _mm_cvtss_f32(_mm_add_ss(c, _mm_shuffle_ps(c, c, 1)));
 }
 RBLN_INLINE float Largest(V v) { return _mm512_reduce_max_ps(v); }
-RBLN_INLINE void LargestOfFour(const V* v, float* out) {
+RBLN_INLINE V LargestOfFour(const V* v) {
   // Quarters of two vectors side by side, then of four, then lanes.
   const V a = _mm512_max_ps(_mm512_shuffle_f32x4(v[0], v[1], 0x44),
                             _mm512_shuffle_f32x4(v[0], v[1], 0xee));
@@ -81,8 +81,7 @@ RBLN_INLINE void LargestOfFour(const V* v, float* out) {
   c = _mm512_max_ps(c, _mm512_permute_ps(c, 0xb1));
   const __m512i firsts = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0,
                                            0, 0, 0, 0);
-  _mm_storeu_ps(out,
-                _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, c)));
+  return _mm512_permutexvar_ps(firsts, c);
 }
 
 using Bf16Pair = __m512bh;
@@ -104,6 +103,7 @@ RBLN_INLINE void Prefetch(const void* p) {
 using Sums = __m512i;
 using Bytes = __m512i;
 RBLN_INLINE Sums BroadcastInt(int32_t x) { return _mm512_set1_epi32(x); }
+RBLN_INLINE Sums Times128(Sums v) { return _mm512_slli_epi32(v, 7); }
 RBLN_INLINE V ToFloat(Sums v) { return _mm512_cvtepi32_ps(v); }
 RBLN_INLINE Bytes LoadBytes(const uint8_t* p) { return _mm512_loadu_si512(p); }
 RBLN_INLINE Bytes HighHalves(Bytes b) {

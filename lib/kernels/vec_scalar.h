@@ -95,9 +95,11 @@ RBLN_INLINE float Largest(V v) {
   return m;
 }
 
-// The largest lane of each of four.
-RBLN_INLINE void LargestOfFour(const V* v, float* out) {
-  for (int i = 0; i < 4; ++i) out[i] = Largest(v[i]);
+// The largest lane of each of four, in the first four lanes.
+RBLN_INLINE V LargestOfFour(const V* v) {
+  float lanes[16] = {};
+  for (int i = 0; i < 4; ++i) lanes[i] = Largest(v[i]);
+  return Load(lanes);
 }
 
 // Sixteen columns of one input pair of a BFloat16 panel, and the pair of one
@@ -135,6 +137,7 @@ struct Bytes {
   uint8_t at[64];
 };
 RBLN_INLINE Sums BroadcastInt(int32_t x) { return VInt{} + x; }
+RBLN_INLINE Sums Times128(Sums v) { return v * 128; }
 RBLN_INLINE V ToFloat(Sums v) { return __builtin_convertvector(v, V); }
 RBLN_INLINE Bytes LoadBytes(const uint8_t* p) {
   Bytes b;
