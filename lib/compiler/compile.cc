@@ -190,21 +190,6 @@ void WriteNewFile(const std::string& path, std::string_view content) {
   writer.Close();
 }
 
-// Size and checksum of a file, read in pieces: mapped, the weights would count
-// as memory of ours.
-ManifestFile Describe(const std::string& path) {
-  const RandomAccessFile file(path, ErrorKind::kResource);
-  std::vector<std::byte> buffer(size_t{4} << 20);
-  Hasher hasher;
-  for (uint64_t at = 0; at < file.size(); at += buffer.size()) {
-    const std::span<std::byte> piece = std::span(buffer).first(
-        std::min<uint64_t>(buffer.size(), file.size() - at));
-    file.Read(at, piece);
-    hasher.Update(piece);
-  }
-  return {file.size(), hasher.Digest()};
-}
-
 void CheckDisk(const std::string& output, uint64_t bytes) {
   fs::path place = fs::absolute(output).parent_path();
   while (!fs::exists(place) && place.has_relative_path()) {
@@ -394,14 +379,12 @@ CompileReport Compile(const Checkpoint& checkpoint,
         if (error) fs::copy_file(from, staging / name);
         continue;
       }
-      PackWeights(graphs[rank], checkpoint.weights(), threads, staging / name,
-                  [&](uint64_t bytes) {
-                    const uint64_t now = done.fetch_add(bytes) + bytes;
-                    if (settings.progress) {
-                      settings.progress("pack", now, packed);
-                    }
-                  });
-      manifest.files[name] = Describe(staging / name);
+      manifest.files[name] = PackWeights(
+          graphs[rank], checkpoint.weights(), threads, staging / name,
+          [&](uint64_t bytes) {
+            const uint64_t now = done.fetch_add(bytes) + bytes;
+            if (settings.progress) settings.progress("pack", now, packed);
+          });
     }
     if (!keep_weights) report.source_bytes = checkpoint.weights().total_bytes();
     for (const auto& [name, content] : small) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "artifact/manifest.h"
 #include "artifact/program.h"
 #include "artifact/weights.h"
 #include "checkpoint/checkpoint.h"
@@ -43,11 +44,11 @@ uint64_t PlanArena(const std::vector<Interval>& intervals,
 
 // Writes the packed weights that `graph` uses to `path`, reading `source` in
 // pieces from `threads` threads. `progress` is told, from any thread, how many
-// bytes of the file were written since it was told last. Returns the file's
-// size.
-uint64_t PackWeights(const Graph& graph, const WeightSource& source,
-                     int threads, const std::string& path,
-                     const std::function<void(uint64_t)>& progress);
+// bytes of the file were written since it was told last. Returns what the
+// manifest is to say of the file.
+ManifestFile PackWeights(const Graph& graph, const WeightSource& source,
+                         int threads, const std::string& path,
+                         const std::function<void(uint64_t)>& progress);
 // The size the file will have.
 uint64_t PackedBytes(const Graph& graph);
 // Bytes of one weight once packed.

@@ -5,8 +5,11 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <map>
+#include <mutex>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/threads.h"
 #include "compiler/lower.h"
 #include "kernels/kernels.h"
@@ -162,6 +165,38 @@ struct Piece {
   uint64_t offset;  // in the file
 };
 
+// The checksum of pieces that become known in nearly any order.
+class OrderedHasher {
+ public:
+  explicit OrderedHasher(std::string_view before) { hasher_.Update(before); }
+
+  // Piece `index`, counted from 0, whose bytes may be taken. From any thread.
+  void Add(int64_t index, std::vector<std::byte>& bytes) {
+    const std::lock_guard lock(mutex_);
+    if (index != next_) {
+      waiting_[index] = std::move(bytes);
+      return;
+    }
+    hasher_.Update(bytes);
+    ++next_;
+    for (auto first = waiting_.begin();
+         first != waiting_.end() && first->first == next_;
+         first = waiting_.erase(first)) {
+      hasher_.Update(first->second);
+      ++next_;
+    }
+  }
+  // Of all pieces.
+  std::string Digest() const { return hasher_.Digest(); }
+
+ private:
+  std::mutex mutex_;
+  Hasher hasher_;
+  int64_t next_ = 0;
+  // No more than there are threads: pieces are begun in order.
+  std::map<int64_t, std::vector<std::byte>> waiting_;
+};
+
 // The weights that operations use, in order of first use.
 std::vector<const GraphWeight*> UsedWeights(const Graph& graph) {
   std::vector<bool> seen(graph.weights.size(), false);
@@ -190,9 +225,9 @@ uint64_t PackedBytes(const Graph& graph) {
   return LayOut(graph).file_bytes();
 }
 
-uint64_t PackWeights(const Graph& graph, const WeightSource& source,
-                     int threads, const std::string& path,
-                     const std::function<void(uint64_t)>& progress) {
+ManifestFile PackWeights(const Graph& graph, const WeightSource& source,
+                         int threads, const std::string& path,
+                         const std::function<void(uint64_t)>& progress) {
   const std::vector<const GraphWeight*> used = UsedWeights(graph);
   const WeightsLayout layout = LayOut(graph);
   const std::string header = layout.Header();
@@ -219,6 +254,7 @@ uint64_t PackWeights(const Graph& graph, const WeightSource& source,
   FileWriter file(path);
   file.Truncate(offset);
   file.WriteAt(0, std::as_bytes(std::span(header)));
+  OrderedHasher hasher(header);
   ParallelFor(threads, static_cast<int64_t>(pieces.size()), [&](int64_t i) {
     const Piece& piece = pieces[i];
     const GraphWeight& weight = *piece.weight;
@@ -250,10 +286,11 @@ uint64_t PackWeights(const Graph& graph, const WeightSource& source,
     }
     file.WriteAt(piece.offset, packed);
     if (progress) progress(packed.size());
+    hasher.Add(i, packed);
   });
   file.Sync();
   file.Close();
-  return offset;
+  return {offset, hasher.Digest()};
 }
 
 }  // namespace rbln

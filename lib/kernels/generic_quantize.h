@@ -57,15 +57,13 @@ void Quantize(const float* x, int columns, int begin, int end,
 // Fused multiply-adds are not used: every instruction set packs the same bytes.
 
 // Inputs [first, first + kGroup) of sixteen rows, a lane for each row.
-RBLN_INLINE void LoadGroup(const float* rows, int inputs, int first, V* w) {
-  for (int k = 0; k < kGroup; ++k) {
-    float lanes[16] = {};
-    if (first + k < inputs) {
-      for (int lane = 0; lane < 16; ++lane) {
-        lanes[lane] = rows[static_cast<int64_t>(lane) * inputs + first + k];
-      }
-    }
-    w[k] = Load(lanes);
+RBLN_INLINE void LoadGroup(const float* rows, int inputs, int first,
+                           float (*w)[16]) {
+  const int count = inputs - first < kGroup ? inputs - first : kGroup;
+  if (count < kGroup) memset(w, 0, kGroup * sizeof *w);
+  for (int lane = 0; lane < 16; ++lane) {
+    const float* row = rows + static_cast<int64_t>(lane) * inputs + first;
+    for (int k = 0; k < count; ++k) w[k][lane] = row[k];
   }
 }
 
@@ -80,16 +78,12 @@ RBLN_INLINE V ToGrid(V w, V inverse, float lowest, float highest) {
              Broadcast(highest));
 }
 
-// The values of a group plus `offset`, as bytes [input][16].
-RBLN_INLINE void StoreGrid(const V* w, V inverse, float lowest, float highest,
-                           uint8_t (*out)[16]) {
+// The values of a group less `origin`, as bytes [input][16].
+RBLN_INLINE void StoreGrid(const float (*w)[16], V inverse, float lowest,
+                           float highest, float origin, int8_t (*out)[16]) {
   for (int k = 0; k < kGroup; ++k) {
-    const V q = ToGrid(w[k], inverse, lowest, highest);
-    float lanes[16];
-    Store(lanes, Sub(q, Broadcast(lowest)));
-    for (int lane = 0; lane < 16; ++lane) {
-      out[k][lane] = static_cast<uint8_t>(lanes[lane]);
-    }
+    StoreInt8(out[k], Sub(ToGrid(Load(w[k]), inverse, lowest, highest),
+                          Broadcast(origin)));
   }
 }
 
@@ -98,20 +92,28 @@ void PackInt8(const float* rows, int inputs, std::byte* out) {
     uint16_t* scales = reinterpret_cast<uint16_t*>(out);
     uint8_t* bytes = reinterpret_cast<uint8_t*>(out) + kPairScaleBytes;
     for (int group = 0; group < 2; ++group) {
-      V w[kGroup];
+      alignas(64) float w[kGroup][16];
       LoadGroup(rows, inputs, first + group * kGroup, w);
       V largest = Zero();
-      for (int k = 0; k < kGroup; ++k) largest = Max(largest, Absolute(w[k]));
-      StoreHalf(scales + group * 16, Mul(largest, Broadcast(1.0f / 127.0f)));
-      uint8_t grid[kGroup][16];
-      // The least value is stored as 1: the offset is 128, the grid symmetric.
-      StoreGrid(w, InverseOrZero(LoadHalf(scales + group * 16)), -127.0f,
-                127.0f, grid);
       for (int k = 0; k < kGroup; ++k) {
-        for (int lane = 0; lane < 16; ++lane) {
-          bytes[group * kGroup * 16 + (k / 4 * 16 + lane) * 4 + k % 4] =
-              static_cast<uint8_t>(grid[k][lane] + 1);
+        largest = Max(largest, Absolute(Load(w[k])));
+      }
+      StoreHalf(scales + group * 16, Mul(largest, Broadcast(1.0f / 127.0f)));
+      int8_t grid[kGroup][16];
+      StoreGrid(w, InverseOrZero(LoadHalf(scales + group * 16)), -127.0f,
+                127.0f, 0.0f, grid);
+      for (int quad = 0; quad < kGroup / 4; ++quad) {
+        uint32_t words[16] = {};
+        for (int k = 0; k < 4; ++k) {
+          for (int lane = 0; lane < 16; ++lane) {
+            const auto byte = static_cast<uint8_t>(grid[quad * 4 + k][lane]);
+            words[lane] |= static_cast<uint32_t>(byte) << (k * 8);
+          }
         }
+        // 128 above what they are.
+        for (int lane = 0; lane < 16; ++lane) words[lane] ^= 0x80808080;
+        memcpy(bytes + (group * (kGroup / 4) + quad) * sizeof words, words,
+               sizeof words);
       }
     }
     out += kInt8PairBytes;
@@ -129,15 +131,14 @@ void PackInt4(const float* rows, int inputs, std::byte* out) {
   for (int first = 0; first < inputs; first += kGroupPair) {
     uint16_t* scales = reinterpret_cast<uint16_t*>(out);
     uint8_t* bytes = reinterpret_cast<uint8_t*>(out) + kPairScaleBytes;
-    memset(bytes, 0, kInt4PairBytes - kPairScaleBytes);
     for (int group = 0; group < 2; ++group) {
-      V w[kGroup];
+      alignas(64) float w[kGroup][16];
       LoadGroup(rows, inputs, first + group * kGroup, w);
       V highest = Zero();
       V lowest = Zero();
       for (int k = 0; k < kGroup; ++k) {
-        highest = Max(highest, w[k]);
-        lowest = Min(lowest, w[k]);
+        highest = Max(highest, Load(w[k]));
+        lowest = Min(lowest, Load(w[k]));
       }
       // The grid reaches further down than up, so the end of larger magnitude
       // goes down. For a grid that is given, w . q / q . q is the scale of
@@ -154,8 +155,8 @@ void PackInt4(const float* rows, int inputs, std::byte* out) {
         V product = Zero();
         V square = Zero();
         for (int k = 0; k < kGroup; ++k) {
-          const V q = ToGrid(w[k], inverse, -8.0f, 7.0f);
-          product = Add(product, Mul(w[k], q));
+          const V q = ToGrid(Load(w[k]), inverse, -8.0f, 7.0f);
+          product = Add(product, Mul(Load(w[k]), q));
           square = Add(square, Mul(q, q));
         }
         const V scale = Mul(product, InverseOrZero(square));
@@ -165,14 +166,17 @@ void PackInt4(const float* rows, int inputs, std::byte* out) {
         best_saved = SelectLess(best_saved, saved, saved, best_saved);
       }
       StoreHalf(scales + group * 16, best_scale);
-      uint8_t grid[kGroup][16];
-      StoreGrid(w, best_inverse, -8.0f, 7.0f, grid);
-      for (int k = 0; k < kGroup; ++k) {
-        for (int lane = 0; lane < 16; ++lane) {
-          uint8_t& byte =
-              bytes[((group * 4 + k / 8) * 16 + lane) * 4 + k % 4];
-          byte = static_cast<uint8_t>(byte | grid[k][lane] << (k / 4 % 2 * 4));
+      int8_t grid[kGroup][16];
+      StoreGrid(w, best_inverse, -8.0f, 7.0f, -8.0f, grid);
+      for (int eight = 0; eight < kGroup / 8; ++eight) {
+        uint32_t words[16] = {};  // of a lane: the first four low, the others high
+        for (int k = 0; k < 8; ++k) {
+          for (int lane = 0; lane < 16; ++lane) {
+            words[lane] |= static_cast<uint32_t>(grid[eight * 8 + k][lane])
+                           << (k % 4 * 8 + k / 4 * 4);
+          }
         }
+        memcpy(bytes + (group * 4 + eight) * sizeof words, words, sizeof words);
       }
     }
     out += kInt4PairBytes;
