@@ -65,6 +65,8 @@ class Checker {
       Require(dimension >= 1 && dimension <= kMaxDimension,
               "a size of {} is out of range", dimension);
     }
+    Require(program_.head_dim <= kMaxHeadDim, "heads of {} are out of range",
+            program_.head_dim);
     CheckText(program_.isa);
     Require(program_.num_heads % program_.num_kv_heads == 0,
             "{} heads do not divide into {} KV heads", program_.num_heads,

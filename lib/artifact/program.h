@@ -18,6 +18,8 @@ namespace rbln {
 inline constexpr int kPanel = 16;
 // Alignment of rows, values and packed tensors, in bytes.
 inline constexpr int kAlignment = 64;
+// Largest head, whose products in whole numbers 32 bits hold.
+inline constexpr int kMaxHeadDim = 1024;
 
 inline constexpr uint64_t AlignUp(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;

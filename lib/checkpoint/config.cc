@@ -344,9 +344,10 @@ ModelDescription ParseModelConfig(std::string_view config_json,
   }
   model.head_dim = config.Integer(
       "head_dim", qwen3 ? 128 : model.hidden_size / model.num_heads);
-  if (model.head_dim < 2 || model.head_dim % 2 != 0 || model.head_dim > 4096) {
-    throw UsageError("{}: the head size is {}, expected an even number", name,
-                     model.head_dim);
+  if (model.head_dim < 2 || model.head_dim % 2 != 0 || model.head_dim > 1024) {
+    throw UsageError(
+        "{}: the head size is {}, expected an even number of at most 1024",
+        name, model.head_dim);
   }
   model.max_position_embeddings = config.Integer(
       "max_position_embeddings", mistral ? 131072 : llama ? 2048 : 32768);

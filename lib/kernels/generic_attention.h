@@ -280,7 +280,7 @@ struct TileSoftmax {
     Store(now, Exp2Down(Sub(to, both)));
   }
   // The weights of one query, whose sum moves on by them.
-  RBLN_INLINE_MEMBER void Weigh(int i, const float* scores, Running running,
+  RBLN_INLINE_MEMBER void Weights(int i, const float* scores, Running running,
                                 V (&weights)[kTileGroups]) const {
     const V down = Broadcast(shift[i]);
     Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
@@ -375,7 +375,7 @@ class FloatTiles {
     softmax.SetFactors();
     for (int i = 0; i < kQueries; ++i) {
       V weights[kTileGroups];
-      softmax.Weigh(i, scores, running, weights);
+      softmax.Weights(i, scores, running, weights);
       Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
         Store(scores + i * kKeyTile + g.value * 16, weights[g.value]);
       });
@@ -386,11 +386,13 @@ class FloatTiles {
     int column = 0;
     for (; column + 64 <= padded; column += 64) {
       WeighColumns<Kv, kQueries, 64>(scores, groups, next, dim, padded, column,
-                                     first, last, softmax.before, softmax.now, out);
+                                     first, last, softmax.before, softmax.now,
+                                     out);
     }
     for (; column < padded; column += 16) {
       WeighColumns<Kv, kQueries, 16>(scores, groups, next, dim, padded, column,
-                                     first, last, softmax.before, softmax.now, out);
+                                     first, last, softmax.before, softmax.now,
+                                     out);
     }
   }
   void Finish() {}
@@ -457,7 +459,7 @@ class Int8Tiles {
   RBLN_INLINE_MEMBER void MakeWeights(const Step& step, int i) {
     const TileSoftmax<kQueries>& softmax = step.softmax;
     V weights[kTileGroups];
-    softmax.Weigh(i, step.scores, state_.RunningFrom(step.query), weights);
+    softmax.Weights(i, step.scores, state_.RunningFrom(step.query), weights);
     if (i == 0 || softmax.begin[i] != softmax.begin[i - 1] ||
         softmax.end[i] != softmax.end[i - 1]) {
       scales_ = LoadInt8Scales(step.groups, layout_, softmax.begin[i],
@@ -480,12 +482,13 @@ class Int8Tiles {
     constexpr int kVectors = kInt8Width<kQueries>;
     int column = 0;
     for (; column + kVectors * 16 <= layout_.padded; column += kVectors * 16) {
-      WeighInt8<kQueries, kVectors>(weights_, step.groups, next, layout_, column,
-                                    first, last, softmax.before, of_sums_, out);
+      WeighInt8<kQueries, kVectors>(weights_, step.groups, next, layout_,
+                                    column, first, last, softmax.before,
+                                    of_sums_, out);
     }
     for (; column < layout_.padded; column += 16) {
-      WeighInt8<kQueries, 1>(weights_, step.groups, next, layout_, column, first,
-                             last, softmax.before, of_sums_, out);
+      WeighInt8<kQueries, 1>(weights_, step.groups, next, layout_, column,
+                             first, last, softmax.before, of_sums_, out);
     }
   }
 

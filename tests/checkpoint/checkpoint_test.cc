@@ -138,7 +138,7 @@ TEST_CASE("a bad config.json is refused by what is wrong in it") {
       {"num_key_value_heads", 3,
        "c: 'num_key_value_heads' is 3, which does not divide "
        "'num_attention_heads', 2"},
-      {"head_dim", 3, "c: the head size is 3, expected an even number"},
+      {"head_dim", 3, "c: the head size is 3, expected an even number of at most 1024"},
       {"hidden_act", "gelu", "c: 'hidden_act' is gelu, supported is: silu"},
       {"rms_norm_eps", "x",
        "c: 'rms_norm_eps' is \"x\", expected a positive "
