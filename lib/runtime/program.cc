@@ -455,8 +455,8 @@ void BoundProgram::RunMatmul(const Op& op, int thread) {
 
 void BoundProgram::PlanAttention() {
   parts_ = 0;
-  // Enough to hand out without.
-  if (int64_t(runs_.size()) * kv_.num_kv_heads >= 2 * threads_) return;
+  // Enough to hand out without, so that no thread waits long for the last.
+  if (int64_t(runs_.size()) * kv_.num_kv_heads >= 8 * threads_) return;
   int last = 0;
   for (const RowRun& run : runs_) {
     last = std::max(last, positions_[run.begin + run.count - 1]);
