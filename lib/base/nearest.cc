@@ -3,6 +3,7 @@
 #include <algorithm>
 
 namespace rbln {
+
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
