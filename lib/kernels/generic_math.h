@@ -31,6 +31,15 @@ RBLN_INLINE constexpr void Unroll(F&& f) {
 
 constexpr float kLog2E = 1.44269504088896341f;
 
+// The polynomial whose coefficients these are, the highest power's first.
+template <int N>
+RBLN_INLINE V Polynomial(V x, const float (&coefficients)[N]) {
+  V p = Broadcast(coefficients[0]);
+  UnrollFrom<1, N>([&](auto i) __attribute__((always_inline)) {
+    p = Fma(p, x, Broadcast(coefficients[i.value]));
+  });
+  return p;
+}
 // e^x to about one unit in the last place; 0 below -87. The polynomial, and
 // that of Exp2Down, are Cephes' (Moshier, netlib.org/cephes: expf, exp2f).
 RBLN_INLINE V Exp(V x) {
@@ -40,13 +49,11 @@ RBLN_INLINE V Exp(V x) {
   // ln 2 in two parts, the first with few bits so that n times it is exact.
   V r = Fma(n, Broadcast(-0.693359375f), clamped);
   r = Fma(n, Broadcast(2.12194440e-4f), r);
-  V p = Broadcast(1.9875691500e-4f);
-  p = Fma(p, r, Broadcast(1.3981999507e-3f));
-  p = Fma(p, r, Broadcast(8.3334519073e-3f));
-  p = Fma(p, r, Broadcast(4.1665795894e-2f));
-  p = Fma(p, r, Broadcast(1.6666665459e-1f));
-  p = Fma(p, r, Broadcast(5.0000001201e-1f));
-  p = Add(Fma(Mul(r, r), p, r), Broadcast(1.0f));
+  constexpr float kBeyondLinear[] = {1.9875691500e-4f, 1.3981999507e-3f,
+                                     8.3334519073e-3f, 4.1665795894e-2f,
+                                     1.6666665459e-1f, 5.0000001201e-1f};
+  const V p = Add(Fma(Mul(r, r), Polynomial(r, kBeyondLinear), r),
+                  Broadcast(1.0f));
   return SelectLess(x, lowest, Zero(), Mul(p, PowerOfTwo(n)));
 }
 // 2^x for x <= 0, minus infinity too, as exactly; 0 below -126.5.
@@ -57,14 +64,10 @@ RBLN_INLINE V Exp2Down(V x) {
   const V magic = Broadcast(12582912.0f + 127.0f);
   const V shifted = Add(clamped, magic);
   const V r = Sub(clamped, Sub(shifted, magic));
-  V p = Broadcast(1.535336188319500e-4f);
-  p = Fma(p, r, Broadcast(1.339887440266574e-3f));
-  p = Fma(p, r, Broadcast(9.618437357674640e-3f));
-  p = Fma(p, r, Broadcast(5.550332471162809e-2f));
-  p = Fma(p, r, Broadcast(2.402264791363012e-1f));
-  p = Fma(p, r, Broadcast(6.931472028550421e-1f));
-  p = Fma(p, r, Broadcast(1.0f));
-  return Mul(p, LowBitsToPower(shifted));
+  constexpr float kAll[] = {
+      1.535336188319500e-4f, 1.339887440266574e-3f, 9.618437357674640e-3f,
+      5.550332471162809e-2f, 2.402264791363012e-1f, 6.931472028550421e-1f, 1.0f};
+  return Mul(Polynomial(r, kAll), LowBitsToPower(shifted));
 }
 // The largest lane of each, in as many lanes.
 template <int kCount>
