@@ -190,14 +190,13 @@ struct AttentionState {
   }
 };
 
-// scores[query][key] = q . k * factor, for one tile of keys. `next` are the groups
-// of a later tile: what is read of this one is fetched of that one; null for
-// nothing.
+// scores[query][key] = q . k * factor, for one tile of keys; a step of `fetch`
+// comes with every kFetchEvery dimensions.
+constexpr int kFetchEvery = 4;
 template <typename Kv, int kQueries>
 RBLN_INLINE void ScoreTile(const Query* queries,
-                           const std::byte* const* groups,
-                           const std::byte* const* next, int dim, float factor,
-                           float* scores) {
+                           const std::byte* const* groups, Fetch& fetch,
+                           int dim, float factor, float* scores) {
   V acc[kQueries][kTileGroups];
   Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
     Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
@@ -205,10 +204,7 @@ RBLN_INLINE void ScoreTile(const Query* queries,
     });
   });
   for (int d = 0; d < dim; ++d) {
-    const int64_t offset = int64_t{d} * 16 * Kv::kBytes;
-    if (next != nullptr && offset % 64 == 0) {
-      for (int g = 0; g < kTileGroups; ++g) Prefetch(next[g] + offset);
-    }
+    if (d % kFetchEvery == 0) fetch.SharedStep();
     V k[kTileGroups];
     Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
       k[g.value] = Kv::LoadKv(groups[g.value], d * 16);
@@ -310,13 +306,12 @@ struct TileSoftmax {
 };
 
 // out[query] = out[query] * before[query] + weights x V * now[query], 64 columns
-// at a time.
+// at a time; a step of `fetch` comes with every kFetchEvery keys.
 template <typename Kv, int kQueries, int kColumns>
 RBLN_INLINE void WeighColumns(const float* scores,
-                              const std::byte* const* groups,
-                              const std::byte* const* next, int dim, int padded,
-                              int column, int begin, int end,
-                              const float* before, const float* now,
+                              const std::byte* const* groups, Fetch& fetch,
+                              int dim, int padded, int column, int begin,
+                              int end, const float* before, const float* now,
                               float* out) {
   constexpr int kVectors = kColumns / 16;
   V acc[kQueries][kVectors];
@@ -328,11 +323,7 @@ RBLN_INLINE void WeighColumns(const float* scores,
   for (int key = begin; key < end; ++key) {
     const std::byte* group = groups[key / 16];
     const int64_t first = dim * 16 + key % 16 * padded + column;
-    if (next != nullptr) {
-      for (int byte = 0; byte < kColumns * Kv::kBytes; byte += 64) {
-        Prefetch(next[key / 16] + first * Kv::kBytes + byte);
-      }
-    }
+    if (key % kFetchEvery == 0) fetch.SharedStep();
     V v[kVectors];
     Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
       v[c.value] = Kv::LoadKv(group, first + c.value * 16);
@@ -362,13 +353,13 @@ class FloatTiles {
       : args_(args), state_(state) {}
 
   void Add(int query, int tile, const std::byte* const* groups,
-           const std::byte* const* next) {
+           Fetch& fetch) {
     const int dim = args_.kv.head_dim;
     const int padded = PaddedHead(args_.kv);
     const Query* const queries = state_.queries + query;
     const Running running = state_.RunningFrom(query);
     alignas(64) float scores[kQueries * kKeyTile];
-    ScoreTile<Kv, kQueries>(queries, groups, next, dim, args_.scale * kLog2E,
+    ScoreTile<Kv, kQueries>(queries, groups, fetch, dim, args_.scale * kLog2E,
                             scores);
     TileSoftmax<kQueries> softmax;
     softmax.Start(queries, tile, scores, running);
@@ -385,17 +376,23 @@ class FloatTiles {
     float* out = state_.partial + static_cast<int64_t>(query) * padded;
     int column = 0;
     for (; column + 64 <= padded; column += 64) {
-      WeighColumns<Kv, kQueries, 64>(scores, groups, next, dim, padded, column,
+      WeighColumns<Kv, kQueries, 64>(scores, groups, fetch, dim, padded, column,
                                      first, last, softmax.before, softmax.now,
                                      out);
     }
     for (; column < padded; column += 16) {
-      WeighColumns<Kv, kQueries, 16>(scores, groups, next, dim, padded, column,
+      WeighColumns<Kv, kQueries, 16>(scores, groups, fetch, dim, padded, column,
                                      first, last, softmax.before, softmax.now,
                                      out);
     }
   }
   void Finish() {}
+  // Of one Add.
+  static int FetchSteps(int dim, int padded) {
+    const int columns = padded / 64 + padded % 64 / 16;
+    return (dim + kFetchEvery - 1) / kFetchEvery +
+           columns * (kKeyTile / kFetchEvery);
+  }
 
  private:
   const AttentionArgs& args_;
@@ -414,7 +411,7 @@ class Int8Tiles {
         layout_{args.kv.head_dim, PaddedHead(args.kv)} {}
 
   void Add(int query, int tile, const std::byte* const* groups,
-           const std::byte* const* next) {
+           Fetch& fetch) {
     Step& step = steps_[1 - last_];
     step.query = query;
     const std::byte* q[kQueries];
@@ -424,6 +421,7 @@ class Int8Tiles {
     for (int g = 0; g < kTileGroups; ++g) step.groups[g] = groups[g];
     for (int g = 0; g < kTileGroups; g += kInt8Width<kQueries>) {
       const auto between = [&](int part) __attribute__((always_inline)) {
+        fetch.SharedStep();
         if (g > 0 || !begun_) return;
         if (part == 0) steps_[last_].softmax.SetFactors();
         for (int i = part * kQueries / kScoreParts;
@@ -431,11 +429,11 @@ class Int8Tiles {
           MakeWeights(steps_[last_], i);
         }
       };
-      ScoreInt8<kQueries>(q, groups, next, between, g, layout_, step.scores);
+      ScoreInt8<kQueries>(q, groups, between, g, layout_, step.scores);
     }
     step.softmax.Start(state_.queries + query, tile, step.scores,
                        state_.RunningFrom(query));
-    if (begun_) Weigh(steps_[last_], next);
+    if (begun_) Weigh(steps_[last_], fetch);
     begun_ = true;
     last_ = 1 - last_;
   }
@@ -443,7 +441,14 @@ class Int8Tiles {
     if (!begun_) return;
     steps_[last_].softmax.SetFactors();
     for (int i = 0; i < kQueries; ++i) MakeWeights(steps_[last_], i);
-    Weigh(steps_[last_], nullptr);
+    Fetch nothing;
+    Weigh(steps_[last_], nothing);
+  }
+  static int FetchSteps(int, int padded) {
+    constexpr int kVectors = kInt8Width<kQueries>;
+    const int vectors = padded / 16;
+    return kTileGroups / kVectors * kScoreParts +
+           (vectors / kVectors + vectors % kVectors) * kWeighSteps;
   }
 
  private:
@@ -471,8 +476,7 @@ class Int8Tiles {
     });
     of_sums_[i] = scales_.of_sums * softmax.now[i];
   }
-  RBLN_INLINE_MEMBER void Weigh(const Step& step,
-                                const std::byte* const* next) {
+  RBLN_INLINE_MEMBER void Weigh(const Step& step, Fetch& fetch) {
     const TileSoftmax<kQueries>& softmax = step.softmax;
     // Keys that a query does not see have weights of zero.
     const int first = softmax.First() / 16;
@@ -482,12 +486,12 @@ class Int8Tiles {
     constexpr int kVectors = kInt8Width<kQueries>;
     int column = 0;
     for (; column + kVectors * 16 <= layout_.padded; column += kVectors * 16) {
-      WeighInt8<kQueries, kVectors>(weights_, step.groups, next, layout_,
+      WeighInt8<kQueries, kVectors>(weights_, step.groups, fetch, layout_,
                                     column, first, last, softmax.before,
                                     of_sums_, out);
     }
     for (; column < layout_.padded; column += 16) {
-      WeighInt8<kQueries, 1>(weights_, step.groups, next, layout_, column,
+      WeighInt8<kQueries, 1>(weights_, step.groups, fetch, layout_, column,
                              first, last, softmax.before, of_sums_, out);
     }
   }
@@ -506,7 +510,7 @@ class Int8Tiles {
 
 struct KvInt8 {
   static constexpr bool kWholeNumbers = true;
-  static constexpr int kTilesAhead = 1;
+  static constexpr int kTilesAhead = 2;
 };
 template <typename Kv, int kQueries>
 struct TilesOf {
@@ -599,26 +603,36 @@ void AttendPartition(const AttentionArgs& args, const AttentionState& state,
       groups[g] = tile + g * 16 < partition_end ? at->Next() : groups[0];
     }
   };
-  const std::byte* groups[kTileGroups];
-  const std::byte* later[kTileGroups];  // of the tile that is fetched
+  const auto fetch_tile = [&](int tile, int steps) {
+    static_assert(kTileGroups <= Fetch::kMostRuns);
+    const std::byte* later[kTileGroups];
+    groups_of(tile, &ahead, later);
+    Fetch fetch(kTileGroups, kv.group_bytes, [&](int g) { return later[g]; });
+    fetch.Spread(steps);
+    return fetch;
+  };
   for (int tile = from; tile < from + Kv::kTilesAhead * kKeyTile &&
                         tile < partition_end;
        tile += kKeyTile) {
-    groups_of(tile, &ahead, later);  // past the first ones
+    fetch_tile(tile, 1).SharedStep();
   }
+  const std::byte* groups[kTileGroups];
   typename TilesOf<Kv, 4>::Type by_four(args, state);
   typename TilesOf<Kv, 3>::Type by_three(args, state);
   typename TilesOf<Kv, 2>::Type by_two(args, state);
   typename TilesOf<Kv, 1>::Type by_one(args, state);
   static_assert(kQueryBlock == 4);
+  const int fetch_steps =
+      (queries + kQueryBlock - 1) / kQueryBlock *
+      (queries >= 4   ? by_four.FetchSteps(dim, padded)
+       : queries == 3 ? by_three.FetchSteps(dim, padded)
+       : queries == 2 ? by_two.FetchSteps(dim, padded)
+                      : by_one.FetchSteps(dim, padded));
   for (int tile = from; tile < partition_end; tile += kKeyTile) {
     groups_of(tile, &cursor, groups);
-    const std::byte* const* fetch = nullptr;
+    Fetch fetch;
     const int fetched = tile + Kv::kTilesAhead * kKeyTile;
-    if (fetched < partition_end) {
-      groups_of(fetched, &ahead, later);
-      fetch = later;
-    }
+    if (fetched < partition_end) fetch = fetch_tile(fetched, fetch_steps);
     for (int query = 0; query < queries; query += kQueryBlock) {
       const int count =
           queries - query < kQueryBlock ? queries - query : kQueryBlock;
@@ -641,7 +655,6 @@ void AttendPartition(const AttentionArgs& args, const AttentionState& state,
         default:
           by_one.Add(query, tile, groups, fetch);
       }
-      fetch = nullptr;  // once is enough
     }
   }
   by_four.Finish();

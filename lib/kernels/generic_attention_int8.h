@@ -108,26 +108,12 @@ constexpr int kInt8Width = kGroupRegisters >= 4 * kQueries   ? 4
                            : kGroupRegisters >= 2 * kQueries ? 2
                                                              : 1;
 
-// Calls fetch with those of kCount lines, which both halves read, that this half
-// asks for of the next tile: memory is to be kept busy evenly.
-template <int kHalf, int kCount, typename F>
-RBLN_INLINE void FetchHalf(F&& fetch) {
-  constexpr int kFirst = (kCount + 1) / 2;
-  if constexpr (kHalf == 0) {
-    UnrollFrom<0, kFirst>(fetch);
-  } else {
-    UnrollFrom<kFirst, kCount>(fetch);
-  }
-}
-
 // scores[query][key] = q . k, for kInt8Width groups of a tile from `first` on, in
-// parts: between(part) comes before each. `next` are the groups of the tile whose
-// K is to be fetched, null for none.
+// parts: between(part) comes before each.
 constexpr int kScoreParts = 4;
 template <int kQueries, typename Between>
 RBLN_INLINE void ScoreInt8(const std::byte* const* queries,
                            const std::byte* const* groups,
-                           const std::byte* const* next,
                            const Between& between, int first, Int8Group layout,
                            float* scores) {
   constexpr int kGroups = kInt8Width<kQueries>;
@@ -153,11 +139,6 @@ RBLN_INLINE void ScoreInt8(const std::byte* const* queries,
     const int64_t half = kInt8QueryHeader + kHalf * int64_t{quads} * 4;
     const int end = part.value % 2 == 0 ? quads / 2 : quads;
     for (int quad = part.value % 2 == 0 ? 0 : quads / 2; quad < end; ++quad) {
-      if (next != nullptr) {
-        FetchHalf<kHalf, kGroups>([&](auto g) __attribute__((always_inline)) {
-          Prefetch(next[first + g.value] + quad * 64);
-        });
-      }
       Bytes k[kGroups];
       Unroll<kGroups>([&](auto g) __attribute__((always_inline)) {
         k[g.value] = LoadBytes(reinterpret_cast<const uint8_t*>(
@@ -175,10 +156,6 @@ RBLN_INLINE void ScoreInt8(const std::byte* const* queries,
   });
   Unroll<kGroups>([&](auto g) __attribute__((always_inline)) {
     const V scales = layout.LoadScales(groups[first + g.value], 0);
-    if (next != nullptr) {
-      Prefetch(next[first + g.value] + layout.Scales());
-      Prefetch(next[first + g.value] + layout.Scales() + 64);
-    }
     Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
       Store(scores + i.value * kKeyTile + (first + g.value) * 16,
             Mul(ToFloat(sums[i.value][g.value]),
@@ -219,13 +196,14 @@ RBLN_INLINE Int8Scales LoadInt8Scales(const std::byte* const* groups,
 }
 
 // out[query] = out[query] * before[query] + weights x V * now[query], kVectors *
-// 16 columns, over groups [begin, end) of a tile. `next` as above, of V.
+// 16 columns, over groups [begin, end) of a tile, with kWeighSteps steps of
+// `fetch`.
+constexpr int kWeighSteps = 2 * kKeyTile / 16;
 template <int kQueries, int kVectors>
 RBLN_INLINE void WeighInt8(const Int8Weights* weights,
-                           const std::byte* const* groups,
-                           const std::byte* const* next, Int8Group layout,
-                           int column, int begin, int end, const float* before,
-                           const float* now, float* out) {
+                           const std::byte* const* groups, Fetch& fetch,
+                           Int8Group layout, int column, int begin, int end,
+                           const float* before, const float* now, float* out) {
   Sums sums[kQueries][kVectors];
   Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
     Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
@@ -241,16 +219,10 @@ RBLN_INLINE void WeighInt8(const Int8Weights* weights,
       });
     }
     for (int g = begin; g < end; ++g) {
+      fetch.SharedStep();
       const uint8_t* at = reinterpret_cast<const uint8_t*>(groups[g]) +
                           layout.ValueAt(0, column);
       Unroll<4>([&](auto quad) __attribute__((always_inline)) {
-        if (next != nullptr) {
-          FetchHalf<half.value, kVectors>([&](auto c)
-                                              __attribute__((always_inline)) {
-            Prefetch(next[g] + layout.ValueAt(quad.value * 4, column) +
-                     c.value * 64);
-          });
-        }
         Bytes v[kVectors];
         Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
           v[c.value] = LoadBytes(at + c.value * 64);

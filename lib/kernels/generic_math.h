@@ -29,6 +29,61 @@ RBLN_INLINE constexpr void Unroll(F&& f) {
   UnrollFrom<0, N>(f);
 }
 
+// What is asked for of memory before its time, evenly over the steps of what is
+// computed meanwhile, so that the bus is never idle: up to four runs of lines.
+// The machine's own prefetching follows each instruction that walks memory line
+// by line, and runs ahead of it: so one instruction asks, in a loop. Unrolled, to
+// several that leap lines, it gets three fifths of the bus from a Zen 5.
+class Fetch {
+ public:
+  static constexpr int kMostRuns = 4;
+
+  Fetch() = default;  // nothing
+  // `runs` of `bytes`, whole lines; run i begins at `begin(i)`.
+  template <typename Begin>
+  RBLN_INLINE_MEMBER Fetch(int runs, uint64_t bytes, Begin&& begin)
+      : lines_(static_cast<int>(bytes / 64)), runs_(runs), left_(lines_) {
+    for (int i = 0; i < runs; ++i) at_[i] = begin(i);
+  }
+
+  // Spreads it over so many calls of Step.
+  RBLN_INLINE_MEMBER void Spread(int64_t steps) {
+    each_ = static_cast<int>((int64_t{runs_} * lines_ + steps - 1) / steps);
+  }
+  RBLN_INLINE_MEMBER void Step() {
+    for (int wanted = each_; wanted > 0;) {
+      const int lines = wanted < left_ ? wanted : left_;
+      const std::byte* at = at_[run_];
+#pragma GCC unroll 1
+      for (int line = 0; line < lines; ++line) {
+        Prefetch(at);
+        at += 64;
+        asm volatile("");  // stays a loop
+      }
+      wanted -= lines;
+      at_[run_] = at;
+      left_ -= lines;
+      if (left_ > 0) continue;
+      left_ = lines_;
+      if (++run_ == runs_) each_ = wanted = 0;
+    }
+  }
+  // The same for when there are several calls: they share the one instruction.
+  RBLN_INLINE_MEMBER void SharedStep() {
+    if (each_ > 0) StepApart();
+  }
+
+ private:
+  __attribute__((noinline)) void StepApart() { Step(); }
+
+  const std::byte* at_[kMostRuns];
+  int lines_ = 0;  // of a run
+  int runs_ = 0;
+  int run_ = 0;    // the one that is being asked for
+  int left_ = 0;   // lines of it
+  int each_ = 0;   // lines a step
+};
+
 constexpr float kLog2E = 1.44269504088896341f;
 
 // The polynomial whose coefficients these are, the highest power's first.

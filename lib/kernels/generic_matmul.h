@@ -14,34 +14,6 @@ struct Walk {
   const std::byte* x;  // of the first row
   uint64_t x_row_bytes;
   int steps;
-  // Whether the panels come from memory, and not from a cache since another
-  // tile of rows has just read them; and how far the panels of the next tile lie
-  // behind the ends of these.
-  bool prefetch;
-  int64_t next_tile;
-};
-
-// How far ahead of the reading of a panel its lines are asked for: far enough
-// to cover memory's latency at a few streams.
-constexpr int kPrefetchBytes = 2048;
-
-// Asks for the lines of a step of each panel, kPrefetchBytes before their time;
-// towards the end of the panels, for the beginning of those of the next tile,
-// where each is a stream that the machine's own prefetching does not foresee.
-template <int kPanels, int kStepBytes>
-struct Ahead {
-  static constexpr int kSteps = (kPrefetchBytes + kStepBytes - 1) / kStepBytes;
-  int64_t offset = int64_t{kSteps} * kStepBytes;
-
-  RBLN_INLINE_MEMBER void Step(const Walk& walk, int step) {
-    if (!walk.prefetch) return;
-    if (step == walk.steps - kSteps) offset += walk.next_tile;
-    for (int p = 0; p < kPanels; ++p) {
-      const std::byte* at =
-          walk.weights + static_cast<int64_t>(p) * walk.panel_bytes + offset;
-      for (int line = 0; line < kStepBytes; line += 64) Prefetch(at + line);
-    }
-  }
 };
 
 // The rows of an input at one step. Of each four rows one address is held and
@@ -79,7 +51,7 @@ struct FloatPanels {
                                       : kMaxTileRows;
 
   template <int kRows, int kPanels>
-  RBLN_INLINE void Accumulate(Walk walk, float* sums) {
+  RBLN_INLINE void Accumulate(Walk walk, Fetch& fetch, float* sums) {
     V acc[kRows][kPanels];
     Unroll<kRows>([&](auto r) __attribute__((always_inline)) {
       Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
@@ -87,9 +59,8 @@ struct FloatPanels {
             Load(sums + (r.value * kMaxTilePanels + p.value) * 16);
       });
     });
-    Ahead<kPanels, P::kStepBytes> ahead;
     for (int step = 0; step < walk.steps; ++step) {
-      ahead.Step(walk, step);
+      fetch.Step();
       const RowPointers<kRows> rows(walk.x, walk.x_row_bytes);
       typename P::W w[kPanels];
       Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
@@ -157,10 +128,9 @@ struct GroupPanels {
                                                : 1;
 
   template <int kRows, int kPanels>
-  RBLN_INLINE void Accumulate(Walk walk, float* totals) {
-    Ahead<kPanels, P::kStepBytes> ahead;
+  RBLN_INLINE void Accumulate(Walk walk, Fetch& fetch, float* totals) {
     for (int step = 0; step < walk.steps; ++step) {
-      ahead.Step(walk, step);
+      fetch.Step();
       const RowPointers<kRows> rows(walk.x, walk.x_row_bytes);
       Unroll<2>([&](auto group) __attribute__((always_inline)) {
         constexpr int kHalf = group.value;
@@ -250,14 +220,18 @@ struct Int4Panels : GroupPanels<Int4Panels> {
   }
 };
 
-// One cache block of inputs, one register tile of rows and panels.
+// One cache block of inputs, one register tile of rows and panels. The weights
+// of the next one are fetched meanwhile, into the second-level cache.
 struct Block {
   int64_t panel;  // first panel of the tile
-  int row;        // first row of the tile
+  int panels;
+  int place;  // among the sums: 1 for a gate's other panel, when alone
+  int row;  // first row of the tile
   int first_step;
   int last_step;  // one past
-  bool first;     // begins the sums
-  bool last;      // ends them
+  bool first;  // begins the sums
+  bool last;   // ends them
+  bool whole;  // and then all is there that the epilogue needs
 };
 
 // Sums of row r, tile panel p lie at TileSums() + (r * kMaxTilePanels + p) * 16
@@ -267,8 +241,8 @@ RBLN_INLINE float* TileSums(const MatmulArgs& args, int row) {
 }
 
 template <typename P, int kRows, int kPanels>
-void AccumulateTile(const MatmulArgs& args, const Block& block) {
-  float* sums = TileSums(args, block.row);
+void AccumulateTile(const MatmulArgs& args, const Block& block, Fetch& fetch) {
+  float* sums = TileSums(args, block.row) + block.place * 16;
   if (block.first) {
     for (int r = 0; r < kRows; ++r) {
       for (int p = 0; p < kPanels; ++p) {
@@ -283,43 +257,38 @@ void AccumulateTile(const MatmulArgs& args, const Block& block) {
            .x = args.x + block.row * args.x_row_bytes +
                 static_cast<int64_t>(block.first_step) * P::kInputBytes,
            .x_row_bytes = args.x_row_bytes,
-           .steps = block.last_step - block.first_step,
-           .prefetch = block.row == 0,
-           .next_tile = block.first && block.last
-                            ? (kPanels - 1) *
-                                  static_cast<int64_t>(args.panel_bytes)
-                            : 0},
-      sums);
+           .steps = block.last_step - block.first_step},
+      fetch, sums);
 }
 
 // The bias and the epilogue, once the sums of a tile are whole.
-void FinishTile(const MatmulArgs& args, const Block& block, int rows,
-                int panels) {
+void FinishTile(const MatmulArgs& args, const Block& block, int rows) {
+  const int64_t panel = block.panel - block.place;
+  const int panels = block.panels + block.place;
   const auto result = [&](int r, int p) __attribute__((always_inline)) {
     const V sum =
         Load(TileSums(args, block.row + r) + static_cast<int64_t>(p) * 16);
-    return args.bias == nullptr
-               ? sum
-               : Add(sum, Load(args.bias + (block.panel + p) * 16));
+    return args.bias == nullptr ? sum
+                                : Add(sum, Load(args.bias + (panel + p) * 16));
   };
   for (int r = 0; r < rows; ++r) {
     std::byte* out = args.out + (block.row + r) * args.out_row_bytes;
     switch (args.epilogue) {
       case kStoreResult:
         for (int p = 0; p < panels; ++p) {
-          StoreColumns(out, (block.panel + p) * 16, args.out_format,
+          StoreColumns(out, (panel + p) * 16, args.out_format,
                        result(r, p));
         }
         break;
       case kAddResult:
         for (int p = 0; p < panels; ++p) {
-          float* at = reinterpret_cast<float*>(out) + (block.panel + p) * 16;
+          float* at = reinterpret_cast<float*>(out) + (panel + p) * 16;
           Store(at, Add(Load(at), result(r, p)));
         }
         break;
       case kSiluGateResult:
         for (int p = 0; p < panels; p += 2) {
-          StoreColumns(out, (block.panel + p) / 2 * 16, args.out_format,
+          StoreColumns(out, (panel + p) / 2 * 16, args.out_format,
                        Mul(Silu(result(r, p)), result(r, p + 1)));
         }
         break;
@@ -329,8 +298,8 @@ void FinishTile(const MatmulArgs& args, const Block& block, int rows,
 
 // The rows of one tile of panels, in register tiles.
 template <typename P, int kPanels>
-void MatmulAllRows(const MatmulArgs& args, Block block) {
-  using Tile = void (*)(const MatmulArgs&, const Block&);
+void MatmulAllRows(const MatmulArgs& args, Block block, Fetch fetch) {
+  using Tile = void (*)(const MatmulArgs&, const Block&, Fetch&);
   constexpr int kMost = P::template kMaxRows<kPanels>;
   struct Tiles {
     Tile of[kMost];
@@ -345,41 +314,79 @@ void MatmulAllRows(const MatmulArgs& args, Block block) {
   const int most = args.tile.rows < 1       ? 1
                    : args.tile.rows < kMost ? args.tile.rows
                                             : kMost;
+  fetch.Spread(int64_t{(args.rows + most - 1) / most} *
+               (block.last_step - block.first_step));
   for (block.row = 0; block.row < args.rows;) {
     const int left = args.rows - block.row;
     const int rows = left < most ? left : most;
-    kTiles.of[rows - 1](args, block);
-    if (block.last) FinishTile(args, block, rows, kPanels);
+    kTiles.of[rows - 1](args, block, fetch);
+    if (block.whole) FinishTile(args, block, rows);
     block.row += rows;
   }
 }
 
 template <typename P>
 void Matmul(const MatmulArgs& args) {
+  if (args.panel_begin >= args.panel_end) return;
   const int steps = (args.inputs + P::kStep - 1) / P::kStep;
-  const int block_steps =
+  const int wanted_steps =
       args.tile.inputs < P::kStep ? steps : args.tile.inputs / P::kStep;
   const bool paired = args.epilogue == kSiluGateResult;
-  for (int64_t panel = args.panel_begin; panel < args.panel_end;) {
+  const auto block_at = [&](int64_t panel, int step) {
     const int64_t left = args.panel_end - panel;
-    int panels = args.tile.panels < left ? args.tile.panels
-                                         : static_cast<int>(left);
-    panels = panels >= 4 ? 4 : panels >= 2 || paired ? 2 : 1;
-    for (int step = 0; step < steps; step += block_steps) {
-      const int end = step + block_steps < steps ? step + block_steps : steps;
-      const Block block{panel, 0, step, end, step == 0, end == steps};
-      switch (panels) {
-        case 4:
-          MatmulAllRows<P, 4>(args, block);
-          break;
-        case 2:
-          MatmulAllRows<P, 2>(args, block);
-          break;
-        default:
-          MatmulAllRows<P, 1>(args, block);
-      }
+    const int wanted = args.tile.panels < left ? args.tile.panels
+                                               : static_cast<int>(left);
+    const int panels = wanted >= 4 ? 4 : wanted >= 2 ? 2 : 1;
+    const int fitting = kMatmulBlockBytes / (panels * P::kStepBytes);
+    const int most = wanted_steps < fitting ? wanted_steps : fitting;
+    const int blocks = (steps + most - 1) / most;  // much alike
+    const int end = step + (steps + blocks - 1) / blocks;
+    const bool last = end >= steps;
+    const int place = paired && panels == 1 ? static_cast<int>(panel % 2) : 0;
+    return Block{.panel = panel,
+                 .panels = panels,
+                 .place = place,
+                 .row = 0,
+                 .first_step = step,
+                 .last_step = last ? steps : end,
+                 .first = step == 0,
+                 .last = last,
+                 .whole = last && (!paired || panels > 1 || place == 1)};
+  };
+  const auto fetch_of = [&](const Block& block) {
+    const std::byte* const at =
+        args.weights + block.panel * args.panel_bytes +
+        static_cast<int64_t>(block.first_step) * P::kStepBytes;
+    return Fetch(block.panels,
+                 static_cast<uint64_t>(block.last_step - block.first_step) *
+                     P::kStepBytes,
+                 [&](int i) { return at + i * args.panel_bytes; });
+  };
+  Block block = block_at(args.panel_begin, 0);
+  if (!args.fetched) {
+    Fetch first = fetch_of(block);
+    first.Spread(1);
+    first.Step();
+  }
+  for (bool more = true; more;) {
+    const int64_t panel = block.panel + (block.last ? block.panels : 0);
+    more = panel < args.panel_end;
+    const Block next =
+        more ? block_at(panel, block.last ? 0 : block.last_step) : block;
+    const Fetch fetch =
+        more ? fetch_of(next)
+             : Fetch(1, args.next_bytes, [&](int) { return args.next; });
+    switch (block.panels) {
+      case 4:
+        MatmulAllRows<P, 4>(args, block, fetch);
+        break;
+      case 2:
+        MatmulAllRows<P, 2>(args, block, fetch);
+        break;
+      default:
+        MatmulAllRows<P, 1>(args, block, fetch);
     }
-    panel += panels;
+    block = next;
   }
 }
 

@@ -148,14 +148,18 @@ MatmulTile DefaultTile(std::string_view isa, Format format, int rows,
                        int inputs) {
   const bool wide = isa == "avx512";
   if (format == Format::Int8 || format == Format::Int4) {
-    if (rows <= 16) return {rows, rows <= 3 ? 4 : rows <= 6 ? 2 : 1, inputs};
-    return {6, 2, 1024};
+    if (!wide) return rows <= 16 ? MatmulTile{rows, 1, inputs}
+                                 : MatmulTile{8, 1, 1024};
+    if (rows <= 4) return {rows, 1, inputs};
+    if (rows > 16) return {6, 2, 1024};
+    const int parts = (rows + 5) / 6;  // much alike
+    return {(rows + parts - 1) / parts, 2, inputs};
   }
-  if (rows <= (wide ? 6 : 1)) return {rows, 4, inputs};
+  if (!wide && rows == 1) return {rows, 4, inputs};
   if (rows <= 16) return {rows, 2, inputs};
   // Many rows: a block of one tile of panels and one tile of rows stays in the
   // first-level cache.
-  return {wide ? 12 : 4, 2, format == Format::Float32 ? 256 : 512};
+  return {wide ? 12 : 4, 2, format == Format::Float32 ? 256 : 1024};
 }
 
 }  // namespace rbln

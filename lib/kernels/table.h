@@ -97,8 +97,17 @@ struct MatmulArgs {
   int64_t panel_end;
   MatmulTile tile;
   float* scratch;  // rows * kMaxTilePanels * 16 floats, the thread's own
+  // Of the thread's next matmul the first panels, if they make one block: they
+  // come from memory while this one ends. 0 bytes for nothing; and whether that
+  // has been done for this one.
+  const std::byte* next;
+  uint64_t next_bytes;
+  bool fetched;
 };
 inline constexpr int kMaxTilePanels = 4;
+// Weights that are computed with while others come: they and those fit the
+// second-level cache.
+inline constexpr int kMatmulBlockBytes = 128 * 1024;
 
 struct KvLayout {
   Format format;  // Float32, BFloat16 or Int8

@@ -118,6 +118,15 @@ BoundProgram::BoundProgram(const ProgramT& program,
     op.first_token = from->first_token;
     ops_.push_back(op);
   }
+  const Op* next = nullptr;
+  for (int round = 0; round < 2; ++round) {
+    for (auto op = ops_.rbegin(); op != ops_.rend(); ++op) {
+      if (op->kind != OpKind::Matmul) continue;
+      op->next = next;
+      next = &*op;
+    }
+  }
+  first_matmul_ = next;
   logits_ = value(program.logits);
   part_floats_ = AttentionPart(num_heads_, kv_.num_kv_heads, kv_.head_dim);
   next_ = std::make_unique<std::atomic<int64_t>[]>(ops_.size());
@@ -424,11 +433,25 @@ void BoundProgram::RunGather(const Op& op, int thread) {
   }
 }
 
+Range BoundProgram::PanelsOf(const Op& op, int thread) const {
+  const int64_t unit = op.epilogue == Epilogue::SiluGate ? 2 : 1;
+  const Range units = Share(op.panels / unit, thread, threads_);
+  return {units.begin * unit, units.end * unit};
+}
+
 void BoundProgram::RunMatmul(const Op& op, int thread) {
   const int rows = RowCount(op.out.row_kind);
   if (rows == 0) return;
-  const int64_t unit = op.epilogue == Epilogue::SiluGate ? 2 : 1;
-  const Range units = Share(op.panels / unit, thread, threads_);
+  // The bytes of the first block, where it is of whole panels.
+  const auto first_bytes = [&](const Op& of) -> uint64_t {
+    const Range panels = PanelsOf(of, thread);
+    const uint64_t bytes =
+        std::min<int64_t>(of.tile.panels, panels.end - panels.begin) *
+        of.panel_bytes;
+    return bytes > kMatmulBlockBytes || RowCount(of.out.row_kind) == 0 ? 0
+                                                                       : bytes;
+  };
+  const Range panels = PanelsOf(op, thread);
   MatmulArgs args{};
   args.weights = op.weight;
   args.panel_bytes = op.panel_bytes;
@@ -441,10 +464,14 @@ void BoundProgram::RunMatmul(const Op& op, int thread) {
   args.out_row_bytes = op.out.row_bytes;
   args.out_format = op.out.format;
   args.epilogue = op.epilogue;
-  args.panel_begin = units.begin * unit;
-  args.panel_end = units.end * unit;
+  args.panel_begin = panels.begin;
+  args.panel_end = panels.end;
   args.tile = op.tile;
   args.scratch = memory_.scratch[thread];
+  args.next = op.next->weight + PanelsOf(*op.next, thread).begin *
+                                    op.next->panel_bytes;
+  args.next_bytes = first_bytes(*op.next);
+  args.fetched = &op != first_matmul_ && first_bytes(op) > 0;
   const auto matmul =
       op.weight_format == Format::Float32    ? kernels_.matmul_f32
       : op.weight_format == Format::BFloat16 ? kernels_.matmul_bf16

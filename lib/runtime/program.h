@@ -92,6 +92,7 @@ class BoundProgram {
     int inputs = 0;
     Epilogue epilogue = Epilogue::None;
     MatmulTile tile{};
+    const Op* next = nullptr;  // matmul, the last one's being the first
     int layer = 0;
     int window = 0;
     float epsilon = 0;
@@ -113,6 +114,8 @@ class BoundProgram {
   }
   void RunOp(const Op& op, int thread, Barrier& barrier,
              std::atomic<int64_t>* next);
+  // What the thread computes of a matmul.
+  Range PanelsOf(const Op& op, int thread) const;
   void RunMatmul(const Op& op, int thread);
   void RunAttention(const Op& op, int thread, Barrier& barrier,
                     std::atomic<int64_t>* next);
@@ -138,6 +141,7 @@ class BoundProgram {
   int partition_len_;
   KvLayout kv_;
   std::vector<Op> ops_;
+  const Op* first_matmul_ = nullptr;
   Value logits_;
   Transport* transport_ = nullptr;
   std::byte* sum_memory_ = nullptr;  // of as many bytes as an inbox

@@ -378,6 +378,10 @@ TEST_CASE("matmul is right for every shape, format, epilogue and tile") {
       {50, 97, 5, Format::Int4, Epilogue::Add, true, Format::Float32},
       {96, 172, 8, Format::Int4, Epilogue::SiluGate, true, Format::Float32},
       {130, 1100, 29, Format::Int4, Epilogue::None, false, Format::BFloat16},
+      // More inputs than a block of weights has room for.
+      {64, 2100, 3, Format::Float32, Epilogue::SiluGate, true,
+       Format::Float32},
+      {50, 4200, 3, Format::Int8, Epilogue::Add, false, Format::Float32},
   };
   for (const KernelTable* table : UsableTables()) {
     CAPTURE(std::string(table->isa));
