@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <future>
 #include <limits>
 #include <map>
 #include <memory>
@@ -29,6 +30,7 @@
 #include "rbln-tool/outputs.h"
 #include "rbln-tool/values.h"
 #include "runtime/runtime.h"
+#include "text/tokenizer.h"
 
 namespace rbln {
 namespace {
@@ -338,6 +340,13 @@ int Generate(GenerateFlags flags, const CommonFlags& common) {
     if (cluster.leads()) input = OpenFiles(flags, model);
   });
   CatchSignals();
+  // Meanwhile; of a cluster, who needs it is not known yet.
+  std::future<std::unique_ptr<const Tokenizer>> tokenizer;
+  if (cluster.world() == nullptr) {
+    tokenizer = std::async(std::launch::async, [&model] {
+      return Tokenizer::Load(model, ErrorKind::kModel);
+    });
+  }
   const std::unique_ptr<Executor> executor =
       cluster.Load(model, flags.runtime, [&](const MemoryPlan& plan) {
         if (cluster.leads()) SayPlan(model, plan);
@@ -358,7 +367,8 @@ int Generate(GenerateFlags flags, const CommonFlags& common) {
   std::unique_ptr<JobOutput> output;
   // From here on, others wait for no more than what they are told to do.
   cluster.Alone([&] {
-    job = std::make_unique<Job>(*executor, model, std::move(options));
+    job = std::make_unique<Job>(*executor, model, std::move(options),
+                                std::move(tokenizer));
     if (cluster.leads()) output = OpenOutput(flags, model, *job, shard, shards);
   });
   if (!cluster.leads()) {

@@ -18,8 +18,6 @@ Region::Region(uint64_t bytes, const char* what) {
     throw ResourceError("cannot take {} bytes for {}: {}", bytes, what,
                         std::strerror(errno));
   }
-  // Fewer page faults and address translations; refusal is no error.
-  madvise(data, bytes, MADV_HUGEPAGE);
   data_ = static_cast<std::byte*>(data);
   size_ = bytes;
 }

@@ -41,7 +41,8 @@ void WakeAll(const std::atomic<uint32_t>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// Binds the calling thread to `cpus`, ascending.
+}  // namespace
+
 void BindTo(std::span<const int> cpus) {
   if (cpus.empty()) return;
   cpu_set_t* set = CPU_ALLOC(cpus.back() + 1);
@@ -52,8 +53,6 @@ void BindTo(std::span<const int> cpus) {
   pthread_setaffinity_np(pthread_self(), bytes, set);
   CPU_FREE(set);
 }
-
-}  // namespace
 
 void Barrier::Wait() {
   if (count_ == 1) return;

@@ -6,10 +6,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <thread>
 #include <vector>
 
 namespace rbln {
+
+// Binds the calling thread to `cpus`, ascending. A thread that is made is bound as
+// its maker is: where that is not wanted, AllowedCpus() are to be given.
+void BindTo(std::span<const int> cpus);
 
 // Threads meet here: none goes on before all have come. Waiting spins briefly,
 // since the others are usually microseconds away, and then sleeps, so that a

@@ -41,9 +41,12 @@ Json ReadOptional(const std::string& path) {
 
 }  // namespace
 
-Job::Job(Executor& executor, const std::string& directory, JobOptions options)
+Job::Job(Executor& executor, const std::string& directory, JobOptions options,
+         std::future<std::unique_ptr<const Tokenizer>> tokenizer)
     : executor_(executor), options_(std::move(options)) {
-  tokenizer_ = Tokenizer::Load(directory, ErrorKind::kModel);
+  tokenizer_ = tokenizer.valid()
+                   ? tokenizer.get()
+                   : Tokenizer::Load(directory, ErrorKind::kModel);
   LoadTemplates(directory);
   LoadDefaults(directory);
   engine_ = std::make_unique<Engine>(executor_, *tokenizer_, options_.engine);

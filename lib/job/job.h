@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 
@@ -51,8 +52,10 @@ class Job {
  public:
   // Loads tokenizer, chat template and generation_config.json of `directory`.
   // `executor` must outlive this object. Throws Error: kModel for files of the
-  // directory, kUsage for options.
-  Job(Executor& executor, const std::string& directory, JobOptions options);
+  // directory, kUsage for options. `tokenizer`, where it is valid, is the
+  // directory's: loading it takes as long as all else, and may begin before.
+  Job(Executor& executor, const std::string& directory, JobOptions options,
+      std::future<std::unique_ptr<const Tokenizer>> tokenizer = {});
   ~Job();
 
   // Answers every line that `output` does not have, together with `replicas`

@@ -3,9 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <stdexcept>
+#include <thread>
 
 #include "artifact/sharding.h"
 #include "base/cpu.h"
@@ -311,6 +313,36 @@ class StepReader {
   std::vector<std::vector<int32_t>> storage_;
 };
 
+// Touches files in the background, so that their pages are in the page table
+// before a step needs them: Linux enters sixteen for one.
+class PagesAhead {
+ public:
+  explicit PagesAhead(std::vector<std::span<const std::byte>> files)
+      : thread_([this, files = std::move(files)] {
+          BindTo(AllowedCpus());
+          for (const std::span<const std::byte> file : files) Touch(file);
+        }) {}
+  ~PagesAhead() {
+    stop_.store(true, std::memory_order_relaxed);
+    thread_.join();
+  }
+  PagesAhead(const PagesAhead&) = delete;
+  PagesAhead& operator=(const PagesAhead&) = delete;
+
+ private:
+  void Touch(std::span<const std::byte> file) {
+    constexpr size_t kPiece = size_t{64} << 10;
+    for (size_t at = 0; at < file.size(); at += kPiece) {
+      if (stop_.load(std::memory_order_relaxed)) return;
+      const volatile std::byte* byte = file.data() + at;
+      static_cast<void>(*byte);
+    }
+  }
+
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
 class ExecutorImpl : public Executor {
  public:
   ExecutorImpl(const std::string& directory, const LoadedFiles& loaded,
@@ -334,6 +366,10 @@ class ExecutorImpl : public Executor {
     // Weights in memory of their rank's node, where nobody read them before.
     if (count > 1 && nodes_.size() > 1) {
       team_.Run([&](int thread) { Touch(thread); });
+    } else {
+      std::vector<std::span<const std::byte>> files;
+      for (const auto& rank : ranks_) files.push_back(rank->weights.file());
+      pages_ahead_ = std::make_unique<PagesAhead>(std::move(files));
     }
   }
   ~ExecutorImpl() override {
@@ -563,6 +599,7 @@ class ExecutorImpl : public Executor {
   const std::vector<std::vector<int>> nodes_;
   ThreadTeam team_;
   std::vector<std::unique_ptr<Rank>> ranks_;
+  std::unique_ptr<PagesAhead> pages_ahead_;  // of their weights
   Region inbox_memory_;
   std::vector<std::byte*> inbox_;  // by rank
   // By their rows: one for each rank.

@@ -75,7 +75,36 @@ TokenId Vocabulary::BuildIndex() {
 }
 
 TokenId Vocabulary::Find(std::string_view content) const {
-  const uint64_t hash = XXH3_64bits(content.data(), content.size());
+  return Find(content, XXH3_64bits(content.data(), content.size()));
+}
+
+void Vocabulary::FindAll(std::span<const std::string_view> contents,
+                         std::span<TokenId> ids) const {
+  constexpr size_t kTogether = 64;
+  const size_t mask = slots_.size() - 1;
+  uint64_t hashes[kTogether];
+  for (size_t begin = 0; begin < contents.size(); begin += kTogether) {
+    const auto some =
+        contents.subspan(begin, std::min(kTogether, contents.size() - begin));
+    // Slot, token, content: each is where the one before says.
+    for (size_t i = 0; i < some.size(); ++i) {
+      hashes[i] = XXH3_64bits(some[i].data(), some[i].size());
+      __builtin_prefetch(&slots_[hashes[i] & mask]);
+    }
+    const auto first = [&](size_t i) { return slots_[hashes[i] & mask].id; };
+    for (size_t i = 0; i < some.size(); ++i) {
+      if (first(i) >= 0) __builtin_prefetch(&tokens_[first(i)]);
+    }
+    for (size_t i = 0; i < some.size(); ++i) {
+      if (first(i) >= 0) __builtin_prefetch(Content(first(i)).data());
+    }
+    for (size_t i = 0; i < some.size(); ++i) {
+      ids[begin + i] = Find(some[i], hashes[i]);
+    }
+  }
+}
+
+TokenId Vocabulary::Find(std::string_view content, uint64_t hash) const {
   const size_t mask = slots_.size() - 1;
   for (size_t at = hash & mask;; at = (at + 1) & mask) {
     const Slot& slot = slots_[at];

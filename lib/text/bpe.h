@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,10 @@ class Vocabulary {
 
   // The id of `content`, or -1.
   TokenId Find(std::string_view content) const;
+  // The same of many, which is several times as fast: they wait for memory
+  // together. As many ids as contents.
+  void FindAll(std::span<const std::string_view> contents,
+               std::span<TokenId> ids) const;
   bool Has(TokenId id) const {
     return id >= 0 && id < end() && tokens_[id].offset != kNoToken;
   }
@@ -50,6 +55,8 @@ class Vocabulary {
   size_t longest() const { return longest_; }
 
  private:
+  TokenId Find(std::string_view content, uint64_t hash) const;
+
   static constexpr uint32_t kNoToken = ~uint32_t{0};
   struct Token {
     uint32_t offset = kNoToken;

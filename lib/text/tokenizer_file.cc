@@ -275,7 +275,7 @@ class MergeReader {
           file_.Fail(
               "model.merges[{}] is {}; wanted two tokens with a space "
               "between them",
-              merges_->size(), Quote(line));
+              merges_->size() + halves_.size() / 2, Quote(line));
         }
         Add(line.substr(0, space), line.substr(space + 1));
         return;
@@ -287,32 +287,60 @@ class MergeReader {
       scanner->Expect(']');
       Add(left, right);
     });
+    AddWaiting();
   }
 
  private:
+  static constexpr size_t kTogether = 128;  // merges
+
+  // Looked up later, many at once.
   void Add(std::string_view left, std::string_view right) {
     if (left.empty() || right.empty()) {
-      file_.Fail("model.merges[{}] has an empty half", merges_->size());
+      file_.Fail("model.merges[{}] has an empty half",
+                 merges_->size() + halves_.size() / 2);
     }
-    merged_.assign(left);
-    merged_ += right;
-    // Merges mostly stand in the order of their results.
-    TokenId result = last_result_ + 1;
-    if (vocabulary_.Content(result) != merged_) {
-      result = vocabulary_.Content(last_result_) == merged_ ? last_result_
-                                                            : Find(merged_);
+    for (const std::string_view half : {left, right}) {
+      waiting_ += half;
+      halves_.push_back(half.size());
     }
-    last_result_ = result;
-    merges_->push_back({Find(left), Find(right), result});
+    if (halves_.size() == 2 * kTogether) AddWaiting();
   }
 
-  TokenId Find(std::string_view token) const {
-    const TokenId id = vocabulary_.Find(token);
+  void AddWaiting() {
+    std::string_view rest = waiting_;
+    std::vector<std::string_view> tokens;
+    for (const size_t size : halves_) {
+      tokens.push_back(rest.substr(0, size));
+      rest.remove_prefix(size);
+    }
+    std::vector<TokenId> ids(tokens.size());
+    vocabulary_.FindAll(tokens, ids);
+    for (size_t i = 0; i < tokens.size(); i += 2) {
+      // The halves stand side by side.
+      const std::string_view merged(tokens[i].data(),
+                                    halves_[i] + halves_[i + 1]);
+      // Merges mostly stand in the order of their results.
+      TokenId result = last_result_ + 1;
+      if (vocabulary_.Content(result) != merged) {
+        result = vocabulary_.Content(last_result_) == merged
+                     ? last_result_
+                     : vocabulary_.Find(merged);
+      }
+      last_result_ = result;
+      Require(result, merged);
+      Require(ids[i], tokens[i]);
+      Require(ids[i + 1], tokens[i + 1]);
+      merges_->push_back({ids[i], ids[i + 1], result});
+    }
+    waiting_.clear();
+    halves_.clear();
+  }
+
+  void Require(TokenId id, std::string_view token) const {
     if (id < 0) {
       file_.Fail("model.merges[{}]: {} is not in model.vocab", merges_->size(),
                  Quote(token));
     }
-    return id;
   }
 
   const FileContext& file_;
@@ -320,7 +348,8 @@ class MergeReader {
   std::vector<Merge>* merges_;
   std::string left_scratch_;
   std::string right_scratch_;
-  std::string merged_;
+  std::string waiting_;         // halves of merges, one behind another
+  std::vector<size_t> halves_;  // their sizes
   TokenId last_result_ = -1;
 };
 
