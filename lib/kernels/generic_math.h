@@ -76,12 +76,12 @@ class Fetch {
  private:
   __attribute__((noinline)) void StepApart() { Step(); }
 
-  const std::byte* at_[kMostRuns];
+  const std::byte* at_[kMostRuns] = {};
   int lines_ = 0;  // of a run
   int runs_ = 0;
-  int run_ = 0;    // the one that is being asked for
-  int left_ = 0;   // lines of it
-  int each_ = 0;   // lines a step
+  int run_ = 0;   // the one that is being asked for
+  int left_ = 0;  // lines of it
+  int each_ = 0;  // lines a step
 };
 
 constexpr float kLog2E = 1.44269504088896341f;
