@@ -73,11 +73,7 @@ void Cluster::Alone(const std::function<void()>& work) {
 std::unique_ptr<Executor> Cluster::Load(
     const std::string& directory, RuntimeOptions options,
     const std::function<void(const MemoryPlan&)>& say) {
-  if (world_ == nullptr) {
-    const MemoryPlan plan = PlanMemory(directory, options);
-    if (say) say(plan);
-    return LoadModel(directory, options);
-  }
+  if (world_ == nullptr) return LoadModel(directory, options, say);
   MemoryPlan plan;
   Together([&] {
     ranks_ = Manifest::Read(directory).tensor_parallel_size;
@@ -101,11 +97,7 @@ std::unique_ptr<Executor> Cluster::Load(
   // it.
   options.num_blocks = world_->Min(plan.num_blocks, 0, world_->size());
   std::unique_ptr<Executor> executor;
-  Together([&] {
-    plan = PlanMemory(directory, options);
-    if (say) say(plan);
-    executor = LoadModel(directory, options);
-  });
+  Together([&] { executor = LoadModel(directory, options, say); });
   return executor;
 }
 

@@ -190,9 +190,9 @@ struct AttentionState {
   }
 };
 
-// scores[query][key] = q . k * factor, for one tile of keys; a step of `fetch`
-// comes with every kFetchEvery dimensions.
+// Dimensions, and keys, with which a step of what is fetched comes.
 constexpr int kFetchEvery = 4;
+// scores[query][key] = q . k * factor, for one tile of keys.
 template <typename Kv, int kQueries>
 RBLN_INLINE void ScoreTile(const Query* queries,
                            const std::byte* const* groups, Fetch& fetch,
@@ -203,8 +203,7 @@ RBLN_INLINE void ScoreTile(const Query* queries,
       acc[i.value][g.value] = Zero();
     });
   });
-  for (int d = 0; d < dim; ++d) {
-    if (d % kFetchEvery == 0) fetch.SharedStep();
+  const auto add = [&](int d) __attribute__((always_inline)) {
     V k[kTileGroups];
     Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
       k[g.value] = Kv::LoadKv(groups[g.value], d * 16);
@@ -215,7 +214,14 @@ RBLN_INLINE void ScoreTile(const Query* queries,
         acc[i.value][g.value] = Fma(x, k[g.value], acc[i.value][g.value]);
       });
     });
+  };
+  int d = 0;
+  for (; d + kFetchEvery <= dim; d += kFetchEvery) {
+    fetch.SharedStep();
+    Unroll<kFetchEvery>(
+        [&](auto i) __attribute__((always_inline)) { add(d + i.value); });
   }
+  for (; d < dim; ++d) add(d);
   Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
     Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
       Store(scores + i.value * kKeyTile + g.value * 16,
@@ -305,8 +311,8 @@ struct TileSoftmax {
   }
 };
 
-// out[query] = out[query] * before[query] + weights x V * now[query], 64 columns
-// at a time; a step of `fetch` comes with every kFetchEvery keys.
+// out[query] = out[query] * before[query] + weights x V * now[query], kColumns
+// at a time.
 template <typename Kv, int kQueries, int kColumns>
 RBLN_INLINE void WeighColumns(const float* scores,
                               const std::byte* const* groups, Fetch& fetch,
@@ -320,20 +326,32 @@ RBLN_INLINE void WeighColumns(const float* scores,
       acc[i.value][c.value] = Zero();
     });
   });
-  for (int key = begin; key < end; ++key) {
-    const std::byte* group = groups[key / 16];
-    const int64_t first = dim * 16 + key % 16 * padded + column;
-    if (key % kFetchEvery == 0) fetch.SharedStep();
-    V v[kVectors];
+  const std::byte* v;  // of the key
+  int key = begin;
+  const auto add = [&] __attribute__((always_inline)) {
+    V columns[kVectors];
     Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
-      v[c.value] = Kv::LoadKv(group, first + c.value * 16);
+      columns[c.value] = Kv::LoadKv(v, c.value * 16);
     });
     Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
       const V p = Broadcast(scores[i.value * kKeyTile + key]);
       Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
-        acc[i.value][c.value] = Fma(p, v[c.value], acc[i.value][c.value]);
+        acc[i.value][c.value] = Fma(p, columns[c.value], acc[i.value][c.value]);
       });
     });
+    v += padded * Kv::kBytes;
+    ++key;
+  };
+  while (key < end) {
+    const int group = key / 16;
+    const int stop = end < group * 16 + 16 ? end : group * 16 + 16;
+    v = groups[group] +
+        (dim * 16 + (key - group * 16) * padded + column) * Kv::kBytes;
+    while (key + kFetchEvery <= stop) {
+      fetch.SharedStep();
+      Unroll<kFetchEvery>([&](auto) __attribute__((always_inline)) { add(); });
+    }
+    while (key < stop) add();
   }
   Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
     Unroll<kVectors>([&](auto c) __attribute__((always_inline)) {
@@ -390,8 +408,7 @@ class FloatTiles {
   // Of one Add.
   static int FetchSteps(int dim, int padded) {
     const int columns = padded / 64 + padded % 64 / 16;
-    return (dim + kFetchEvery - 1) / kFetchEvery +
-           columns * (kKeyTile / kFetchEvery);
+    return dim / kFetchEvery + columns * (kKeyTile / kFetchEvery);
   }
 
  private:
@@ -554,9 +571,62 @@ RBLN_INLINE int FirstKey(const AttentionArgs& args, int row) {
 RBLN_INLINE KeyRange KeysOf(const AttentionArgs& args) {
   return {FirstKey(args, 0), args.positions[args.rows - 1] + 1};
 }
+RBLN_INLINE GroupCursor CursorOf(const AttentionArgs& args, int position) {
+  return GroupCursor(args.kv, args.cache, args.blocks, args.layer, args.kv_head,
+                     position);
+}
+// The groups of the tile at which the cursor is. Those past the last key, at
+// `end`, are not there; any will do, they are masked.
+RBLN_INLINE void TakeTile(GroupCursor* cursor, int tile, int end,
+                          const std::byte** groups) {
+  groups[0] = cursor->Next();
+  for (int g = 1; g < kTileGroups; ++g) {
+    groups[g] = tile + g * 16 < end ? cursor->Next() : groups[0];
+  }
+}
 RBLN_INLINE int Queries(const AttentionArgs& args) {
   return args.rows * (args.num_heads / args.kv.num_kv_heads);
 }
+
+// The tiles of a partition that are fetched before their time, and behind them
+// the first ones of what the thread attends to next.
+class TilesAhead {
+ public:
+  RBLN_INLINE_MEMBER TilesAhead(const AttentionArgs& args, int from, int end,
+                                int count)
+      : next_(end < KeysOf(args).last ? nullptr : args.next),
+        count_(count),
+        cursor_(CursorOf(args, from)),
+        tile_(from),
+        end_(end) {}
+
+  // One more tile, in so many steps.
+  RBLN_INLINE_MEMBER Fetch Take(const KvLayout& kv, int steps) {
+    if (tile_ >= end_) {
+      if (next_ == nullptr) return Fetch();
+      const KeyRange keys = KeysOf(*next_);
+      tile_ = keys.first / kKeyTile * kKeyTile;
+      cursor_ = CursorOf(*next_, tile_);
+      end_ = tile_ + count_ * kKeyTile < keys.last ? tile_ + count_ * kKeyTile
+                                                   : keys.last;
+      next_ = nullptr;
+    }
+    const std::byte* groups[kTileGroups];
+    TakeTile(&cursor_, tile_, end_, groups);
+    tile_ += kKeyTile;
+    static_assert(kTileGroups <= Fetch::kMostRuns);
+    Fetch fetch(kTileGroups, kv.group_bytes, [&](int g) { return groups[g]; });
+    fetch.Spread(steps);
+    return fetch;
+  }
+
+ private:
+  const AttentionArgs* next_;
+  int count_;  // of its tiles
+  GroupCursor cursor_;
+  int tile_;
+  int end_;
+};
 
 // Attention to the keys of the partition that begins at `partition`: fills
 // state.partial and state.running.
@@ -593,28 +663,14 @@ void AttendPartition(const AttentionArgs& args, const AttentionState& state,
   // Tiles begin at absolute multiples; a partition need not.
   const int from = (keys.first > partition ? keys.first : partition) /
                    kKeyTile * kKeyTile;
-  GroupCursor cursor(kv, args.cache, args.blocks, args.layer, args.kv_head,
-                     from);
-  GroupCursor ahead = cursor;
-  const auto groups_of = [&](int tile, GroupCursor* at,
-                             const std::byte** groups) {
-    for (int g = 0; g < kTileGroups; ++g) {
-      // Groups past the last key are not there; any will do, they are masked.
-      groups[g] = tile + g * 16 < partition_end ? at->Next() : groups[0];
-    }
-  };
-  const auto fetch_tile = [&](int tile, int steps) {
-    static_assert(kTileGroups <= Fetch::kMostRuns);
-    const std::byte* later[kTileGroups];
-    groups_of(tile, &ahead, later);
-    Fetch fetch(kTileGroups, kv.group_bytes, [&](int g) { return later[g]; });
-    fetch.Spread(steps);
-    return fetch;
-  };
+  GroupCursor cursor = CursorOf(args, from);
+  TilesAhead ahead(args, from, partition_end, Kv::kTilesAhead);
+  const bool fetched = args.fetched && partition <= keys.first;
   for (int tile = from; tile < from + Kv::kTilesAhead * kKeyTile &&
                         tile < partition_end;
        tile += kKeyTile) {
-    fetch_tile(tile, 1).SharedStep();
+    Fetch fetch = ahead.Take(kv, 1);
+    if (!fetched) fetch.SharedStep();
   }
   const std::byte* groups[kTileGroups];
   typename TilesOf<Kv, 4>::Type by_four(args, state);
@@ -629,10 +685,8 @@ void AttendPartition(const AttentionArgs& args, const AttentionState& state,
        : queries == 2 ? by_two.FetchSteps(dim, padded)
                       : by_one.FetchSteps(dim, padded));
   for (int tile = from; tile < partition_end; tile += kKeyTile) {
-    groups_of(tile, &cursor, groups);
-    Fetch fetch;
-    const int fetched = tile + Kv::kTilesAhead * kKeyTile;
-    if (fetched < partition_end) fetch = fetch_tile(fetched, fetch_steps);
+    TakeTile(&cursor, tile, partition_end, groups);
+    Fetch fetch = ahead.Take(kv, fetch_steps);
     for (int query = 0; query < queries; query += kQueryBlock) {
       const int count =
           queries - query < kQueryBlock ? queries - query : kQueryBlock;

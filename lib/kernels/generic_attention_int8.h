@@ -108,9 +108,9 @@ constexpr int kInt8Width = kGroupRegisters >= 4 * kQueries   ? 4
                            : kGroupRegisters >= 2 * kQueries ? 2
                                                              : 1;
 
+constexpr int kScoreParts = 4;
 // scores[query][key] = q . k, for kInt8Width groups of a tile from `first` on, in
 // parts: between(part) comes before each.
-constexpr int kScoreParts = 4;
 template <int kQueries, typename Between>
 RBLN_INLINE void ScoreInt8(const std::byte* const* queries,
                            const std::byte* const* groups,
@@ -195,10 +195,10 @@ RBLN_INLINE Int8Scales LoadInt8Scales(const std::byte* const* groups,
   return scales;
 }
 
-// out[query] = out[query] * before[query] + weights x V * now[query], kVectors *
-// 16 columns, over groups [begin, end) of a tile, with kWeighSteps steps of
-// `fetch`.
+// Steps of what is fetched that come with a whole tile of WeighInt8.
 constexpr int kWeighSteps = 2 * kKeyTile / 16;
+// out[query] = out[query] * before[query] + weights x V * now[query], kVectors *
+// 16 columns, over groups [begin, end) of a tile.
 template <int kQueries, int kVectors>
 RBLN_INLINE void WeighInt8(const Int8Weights* weights,
                            const std::byte* const* groups, Fetch& fetch,

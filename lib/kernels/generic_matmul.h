@@ -329,18 +329,12 @@ template <typename P>
 void Matmul(const MatmulArgs& args) {
   if (args.panel_begin >= args.panel_end) return;
   const int steps = (args.inputs + P::kStep - 1) / P::kStep;
-  const int wanted_steps =
-      args.tile.inputs < P::kStep ? steps : args.tile.inputs / P::kStep;
   const bool paired = args.epilogue == kSiluGateResult;
   const auto block_at = [&](int64_t panel, int step) {
-    const int64_t left = args.panel_end - panel;
-    const int wanted = args.tile.panels < left ? args.tile.panels
-                                               : static_cast<int>(left);
-    const int panels = wanted >= 4 ? 4 : wanted >= 2 ? 2 : 1;
-    const int fitting = kMatmulBlockBytes / (panels * P::kStepBytes);
-    const int most = wanted_steps < fitting ? wanted_steps : fitting;
-    const int blocks = (steps + most - 1) / most;  // much alike
-    const int end = step + (steps + blocks - 1) / blocks;
+    const auto [panels, together] =
+        MatmulBlockShape(args.tile, args.panel_end - panel, steps, P::kStep,
+                         P::kStepBytes);
+    const int end = step + together;
     const bool last = end >= steps;
     const int place = paired && panels == 1 ? static_cast<int>(panel % 2) : 0;
     return Block{.panel = panel,
@@ -353,18 +347,21 @@ void Matmul(const MatmulArgs& args) {
                  .last = last,
                  .whole = last && (!paired || panels > 1 || place == 1)};
   };
-  const auto fetch_of = [&](const Block& block) {
-    const std::byte* const at =
+  const auto fetch_of = [](const WeightBlock& block) {
+    return Fetch(block.panels, block.bytes,
+                 [&](int i) { return block.at + i * block.panel_bytes; });
+  };
+  const auto weights_of = [&](const Block& block) {
+    const int of_step = P::kStepBytes;
+    return WeightBlock{
         args.weights + block.panel * args.panel_bytes +
-        static_cast<int64_t>(block.first_step) * P::kStepBytes;
-    return Fetch(block.panels,
-                 static_cast<uint64_t>(block.last_step - block.first_step) *
-                     P::kStepBytes,
-                 [&](int i) { return at + i * args.panel_bytes; });
+            int64_t{block.first_step} * of_step,
+        args.panel_bytes, block.panels,
+        static_cast<uint64_t>(block.last_step - block.first_step) * of_step};
   };
   Block block = block_at(args.panel_begin, 0);
   if (!args.fetched) {
-    Fetch first = fetch_of(block);
+    Fetch first = fetch_of(weights_of(block));
     first.Spread(1);
     first.Step();
   }
@@ -373,9 +370,7 @@ void Matmul(const MatmulArgs& args) {
     more = panel < args.panel_end;
     const Block next =
         more ? block_at(panel, block.last ? 0 : block.last_step) : block;
-    const Fetch fetch =
-        more ? fetch_of(next)
-             : Fetch(1, args.next_bytes, [&](int) { return args.next; });
+    const Fetch fetch = fetch_of(more ? weights_of(next) : args.next);
     switch (block.panels) {
       case 4:
         MatmulAllRows<P, 4>(args, block, fetch);

@@ -39,6 +39,32 @@ const KernelTable* const kTables[] = {
 
 }  // namespace
 
+BlockShape MatmulBlockShape(const MatmulTile& tile, int64_t panels, int steps,
+                            int step_inputs, int step_bytes) {
+  const int64_t wanted = std::min<int64_t>(tile.panels, panels);
+  const int together = wanted >= 4 ? 4 : wanted >= 2 ? 2 : 1;
+  const int asked = tile.inputs < step_inputs ? steps : tile.inputs / step_inputs;
+  const int most = std::min(asked, kMatmulBlockBytes / (together * step_bytes));
+  const int blocks = (steps + most - 1) / most;
+  return {together, (steps + blocks - 1) / blocks};
+}
+
+WeightBlock FirstBlock(Format format, const std::byte* weights, int inputs,
+                       const MatmulTile& tile, int64_t begin, int64_t end) {
+  if (begin >= end) return {};
+  const int step_inputs = format == Format::Float32    ? 1
+                          : format == Format::BFloat16 ? 2
+                                                       : kGroupPair;
+  const int steps = (inputs + step_inputs - 1) / step_inputs;
+  const uint64_t panel_bytes = PanelBytes(format, inputs);
+  const uint64_t step_bytes = panel_bytes / steps;
+  const BlockShape shape =
+      MatmulBlockShape(tile, end - begin, steps, step_inputs,
+                       static_cast<int>(step_bytes));
+  return {weights + begin * panel_bytes, panel_bytes, shape.panels,
+          shape.steps * step_bytes};
+}
+
 KvLayout KvLayout::Make(Format format, int head_dim, int num_kv_heads,
                         int num_layers, int block_size) {
   KvLayout kv{format, head_dim, num_kv_heads, num_layers, block_size, 0, 0, 0};
@@ -151,7 +177,7 @@ MatmulTile DefaultTile(std::string_view isa, Format format, int rows,
     if (!wide) return rows <= 16 ? MatmulTile{rows, 1, inputs}
                                  : MatmulTile{8, 1, 1024};
     if (rows <= 4) return {rows, 1, inputs};
-    if (rows > 16) return {6, 2, 1024};
+    if (rows > 16) return {5, 2, 2048};
     const int parts = (rows + 5) / 6;  // much alike
     return {(rows + parts - 1) / parts, 2, inputs};
   }

@@ -18,6 +18,9 @@ const KernelTable* FindKernels(std::string_view isa);
 // The fastest table that this machine can run, or what RBLN_ISA names. Throws
 // Error(kUsage) where RBLN_ISA names one that is unknown or cannot run here.
 const KernelTable& NativeKernels();
+// The first block of panels [begin, end) of a matrix.
+WeightBlock FirstBlock(Format format, const std::byte* weights, int inputs,
+                       const MatmulTile& tile, int64_t begin, int64_t end);
 // The tile to take where nothing was measured.
 MatmulTile DefaultTile(std::string_view isa, Format format, int rows,
                        int inputs);

@@ -80,6 +80,26 @@ struct MatmulTile {
   int inputs;  // inputs of one cache block
 };
 
+// Of each of `panels` panels, `panel_bytes` apart, `bytes` from `at` on.
+struct WeightBlock {
+  const std::byte* at;
+  uint64_t panel_bytes;
+  int panels;
+  uint64_t bytes;
+};
+// Weights that are computed with while others come: they and those fit the
+// second-level cache.
+inline constexpr int kMatmulBlockBytes = 128 * 1024;
+// The panels and steps of a cache block, where so many are left: `step_inputs`
+// inputs of a panel are `step_bytes`, and its steps are split into blocks much
+// alike.
+struct BlockShape {
+  int panels;  // 4, 2 or 1
+  int steps;
+};
+BlockShape MatmulBlockShape(const MatmulTile& tile, int64_t panels, int steps,
+                            int step_inputs, int step_bytes);
+
 struct MatmulArgs {
   const std::byte* weights;  // the packed matrix, all panels
   uint64_t panel_bytes;
@@ -97,17 +117,12 @@ struct MatmulArgs {
   int64_t panel_end;
   MatmulTile tile;
   float* scratch;  // rows * kMaxTilePanels * 16 floats, the thread's own
-  // Of the thread's next matmul the first panels, if they make one block: they
-  // come from memory while this one ends. 0 bytes for nothing; and whether that
-  // has been done for this one.
-  const std::byte* next;
-  uint64_t next_bytes;
+  // The first block of the thread's next matmul, which comes from memory while
+  // this one ends; no panels for nothing. And whether this one's has come so.
+  WeightBlock next;
   bool fetched;
 };
 inline constexpr int kMaxTilePanels = 4;
-// Weights that are computed with while others come: they and those fit the
-// second-level cache.
-inline constexpr int kMatmulBlockBytes = 128 * 1024;
 
 struct KvLayout {
   Format format;  // Float32, BFloat16 or Int8
@@ -156,6 +171,10 @@ struct AttentionArgs {
   int window;         // last positions attended to; 0 for all
   int partition_len;  // positions reduced on their own before being combined
   float* scratch;     // AttentionScratch() floats, the thread's own
+  // The thread's next call, of the same layer, or null: its first keys come from
+  // memory while this one ends. And whether this one's have come so.
+  const AttentionArgs* next;
+  bool fetched;
 };
 // Rows that one call may bring, and the floats of scratch it then needs.
 int AttentionRows(int num_heads, int num_kv_heads);

@@ -14,6 +14,9 @@ namespace {
 // stay in the cache.
 constexpr int64_t kSumBlock = 2048;
 
+// Positions of items of attention that are handed out together.
+constexpr int kPositionsTogether = 2048;
+
 // From this size on a message's bytes take longer than its being on the way.
 constexpr uint64_t kShareBytes = 64 << 10;
 
@@ -162,7 +165,7 @@ void BoundProgram::Connect(Transport& transport,
 
 void BoundProgram::Begin(std::span<const Row> rows,
                          std::span<const BlockTable> tables, int threads) {
-  threads_ = threads;
+  if (threads != threads_) ShareOut(threads);
   step_rows_ = rows;
   step_tables_ = tables;
   logits_rows_.clear();
@@ -433,25 +436,27 @@ void BoundProgram::RunGather(const Op& op, int thread) {
   }
 }
 
-Range BoundProgram::PanelsOf(const Op& op, int thread) const {
-  const int64_t unit = op.epilogue == Epilogue::SiluGate ? 2 : 1;
-  const Range units = Share(op.panels / unit, thread, threads_);
-  return {units.begin * unit, units.end * unit};
+void BoundProgram::ShareOut(int threads) {
+  threads_ = threads;
+  for (Op& op : ops_) {
+    if (op.kind != OpKind::Matmul) continue;
+    op.shares.clear();
+    // A gate's panels stay together.
+    const int64_t unit = op.epilogue == Epilogue::SiluGate ? 2 : 1;
+    for (int thread = 0; thread < threads; ++thread) {
+      const Range units = Share(op.panels / unit, thread, threads);
+      const Range panels{units.begin * unit, units.end * unit};
+      op.shares.push_back({panels, FirstBlock(op.weight_format, op.weight,
+                                              op.inputs, op.tile, panels.begin,
+                                              panels.end)});
+    }
+  }
 }
 
 void BoundProgram::RunMatmul(const Op& op, int thread) {
   const int rows = RowCount(op.out.row_kind);
   if (rows == 0) return;
-  // The bytes of the first block, where it is of whole panels.
-  const auto first_bytes = [&](const Op& of) -> uint64_t {
-    const Range panels = PanelsOf(of, thread);
-    const uint64_t bytes =
-        std::min<int64_t>(of.tile.panels, panels.end - panels.begin) *
-        of.panel_bytes;
-    return bytes > kMatmulBlockBytes || RowCount(of.out.row_kind) == 0 ? 0
-                                                                       : bytes;
-  };
-  const Range panels = PanelsOf(op, thread);
+  const Op::Share& share = op.shares[thread];
   MatmulArgs args{};
   args.weights = op.weight;
   args.panel_bytes = op.panel_bytes;
@@ -464,14 +469,14 @@ void BoundProgram::RunMatmul(const Op& op, int thread) {
   args.out_row_bytes = op.out.row_bytes;
   args.out_format = op.out.format;
   args.epilogue = op.epilogue;
-  args.panel_begin = panels.begin;
-  args.panel_end = panels.end;
+  args.panel_begin = share.panels.begin;
+  args.panel_end = share.panels.end;
   args.tile = op.tile;
   args.scratch = memory_.scratch[thread];
-  args.next = op.next->weight + PanelsOf(*op.next, thread).begin *
-                                    op.next->panel_bytes;
-  args.next_bytes = first_bytes(*op.next);
-  args.fetched = &op != first_matmul_ && first_bytes(op) > 0;
+  if (RowCount(op.next->out.row_kind) > 0) {
+    args.next = op.next->shares[thread].first;
+  }
+  args.fetched = &op != first_matmul_;
   const auto matmul =
       op.weight_format == Format::Float32    ? kernels_.matmul_f32
       : op.weight_format == Format::BFloat16 ? kernels_.matmul_bf16
@@ -482,12 +487,17 @@ void BoundProgram::RunMatmul(const Op& op, int thread) {
 
 void BoundProgram::PlanAttention() {
   parts_ = 0;
-  // Enough to hand out without, so that no thread waits long for the last.
-  if (int64_t(runs_.size()) * kv_.num_kv_heads >= 8 * threads_) return;
   int last = 0;
   for (const RowRun& run : runs_) {
     last = std::max(last, positions_[run.begin + run.count - 1]);
   }
+  // Enough to hand out without, so that no thread waits long for the last; short
+  // ones several at a time, so that one's keys come while another's are used.
+  const int64_t items = int64_t(runs_.size()) * kv_.num_kv_heads;
+  items_together_ = std::clamp<int64_t>(
+      std::min<int64_t>(kPositionsTogether / (last + 1), items / (2 * threads_)), 1,
+      kv_.num_kv_heads);
+  if (items >= 8 * threads_) return;
   const int parts = last / partition_len_ + 1;
   if (parts < 2) return;
   parts_ = parts;
@@ -522,12 +532,23 @@ void BoundProgram::RunAttention(const Op& op, int thread, Barrier& barrier,
                                 std::atomic<int64_t>* next) {
   // Sequences differ in length: items are handed out, not shared out.
   const int64_t items = int64_t(runs_.size()) * kv_.num_kv_heads;
-  const auto take = [next] {
-    return next->fetch_add(1, std::memory_order_relaxed);
+  const auto take = [next](int64_t count = 1) {
+    return next->fetch_add(count, std::memory_order_relaxed);
   };
   if (parts_ == 0) {
-    for (int64_t item = take(); item < items; item = take()) {
-      kernels_.attention(AttentionOf(op, thread, item));
+    for (int64_t item = take(items_together_); item < items; item = take(items_together_)) {
+      const int64_t end = std::min(item + items_together_, items);
+      AttentionArgs args = AttentionOf(op, thread, item);
+      while (item < end) {
+        AttentionArgs after{};
+        if (++item < end) {
+          after = AttentionOf(op, thread, item);
+          after.fetched = true;
+          args.next = &after;
+        }
+        kernels_.attention(args);
+        args = after;
+      }
     }
     return;
   }

@@ -92,6 +92,12 @@ class BoundProgram {
     int inputs = 0;
     Epilogue epilogue = Epilogue::None;
     MatmulTile tile{};
+    // Of a matmul: what each thread computes, as Begin says.
+    struct Share {
+      Range panels;
+      WeightBlock first;
+    };
+    std::vector<Share> shares;
     const Op* next = nullptr;  // matmul, the last one's being the first
     int layer = 0;
     int window = 0;
@@ -114,8 +120,8 @@ class BoundProgram {
   }
   void RunOp(const Op& op, int thread, Barrier& barrier,
              std::atomic<int64_t>* next);
-  // What the thread computes of a matmul.
-  Range PanelsOf(const Op& op, int thread) const;
+  // Divides the matmuls between so many threads.
+  void ShareOut(int threads);
   void RunMatmul(const Op& op, int thread);
   void RunAttention(const Op& op, int thread, Barrier& barrier,
                     std::atomic<int64_t>* next);
@@ -147,14 +153,16 @@ class BoundProgram {
   std::byte* sum_memory_ = nullptr;  // of as many bytes as an inbox
 
   // The step in progress. Counters of items handed out, one an operation.
-  int threads_ = 1;
+  int threads_ = 0;
   std::span<const Row> step_rows_;
   std::span<const BlockTable> step_tables_;
   std::vector<int> logits_rows_;
   std::vector<int32_t> positions_;
   std::vector<RowRun> runs_;
-  // Partitions that one run and KV head has at most, and room for what each
-  // leaves; 0 where a run's partitions are one item.
+  // Runs and KV heads are items of attention: so many are handed out at a time.
+  // Partitions that one has at most, and room for what each leaves; 0 where an
+  // item's partitions stay together.
+  int64_t items_together_ = 1;
   int parts_ = 0;
   int64_t part_floats_ = 0;
   std::vector<float> part_memory_;

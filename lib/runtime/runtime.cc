@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <stdexcept>
 #include <thread>
@@ -313,6 +314,16 @@ class StepReader {
   std::vector<std::vector<int32_t>> storage_;
 };
 
+// Reads a byte of every `stride`, so that the pages are there, until `stop`.
+void TouchPages(std::span<const std::byte> bytes, size_t stride,
+                const std::atomic<bool>& stop) {
+  for (size_t at = 0; at < bytes.size(); at += stride) {
+    if (stop.load(std::memory_order_relaxed)) return;
+    const volatile std::byte* byte = bytes.data() + at;
+    static_cast<void>(*byte);
+  }
+}
+
 // Touches files in the background, so that their pages are in the page table
 // before a step needs them: Linux enters sixteen for one.
 class PagesAhead {
@@ -320,7 +331,9 @@ class PagesAhead {
   explicit PagesAhead(std::vector<std::span<const std::byte>> files)
       : thread_([this, files = std::move(files)] {
           BindTo(AllowedCpus());
-          for (const std::span<const std::byte> file : files) Touch(file);
+          for (const std::span<const std::byte> file : files) {
+            TouchPages(file, size_t{64} << 10, stop_);
+          }
         }) {}
   ~PagesAhead() {
     stop_.store(true, std::memory_order_relaxed);
@@ -330,15 +343,6 @@ class PagesAhead {
   PagesAhead& operator=(const PagesAhead&) = delete;
 
  private:
-  void Touch(std::span<const std::byte> file) {
-    constexpr size_t kPiece = size_t{64} << 10;
-    for (size_t at = 0; at < file.size(); at += kPiece) {
-      if (stop_.load(std::memory_order_relaxed)) return;
-      const volatile std::byte* byte = file.data() + at;
-      static_cast<void>(*byte);
-    }
-  }
-
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };
@@ -557,15 +561,11 @@ class ExecutorImpl : public Executor {
   void Touch(int thread) {
     const Rank& rank = *ranks_[RankOf(thread)];
     const std::span<const std::byte> file = rank.weights.file();
-    constexpr size_t kPage = 4096;
-    const Range share = Share(
-        static_cast<int64_t>(file.size() / kPage),
-        static_cast<int>(thread - rank.threads.begin),
-        static_cast<int>(rank.threads.end - rank.threads.begin));
-    for (int64_t page = share.begin; page < share.end; ++page) {
-      const volatile std::byte* byte = file.data() + page * kPage;
-      static_cast<void>(*byte);
-    }
+    const Range share =
+        Share(static_cast<int64_t>(file.size()),
+              static_cast<int>(thread - rank.threads.begin),
+              static_cast<int>(rank.threads.end - rank.threads.begin));
+    TouchPages(file.subspan(share.begin, share.end - share.begin), 4096, false);
   }
 
   void CheckStep(int program_rows, std::span<const Row> rows,
@@ -630,13 +630,15 @@ MemoryPlan PlanMemory(const std::string& directory,
   return Plan(directory, LoadFiles(directory, options), options);
 }
 
-std::unique_ptr<Executor> LoadModel(const std::string& directory,
-                                    const RuntimeOptions& options) {
+std::unique_ptr<Executor> LoadModel(
+    const std::string& directory, const RuntimeOptions& options,
+    const std::function<void(const MemoryPlan&)>& say) {
   const LoadedFiles loaded = LoadFiles(directory, options);
   const KernelTable& kernels = ChooseKernels(directory, loaded.manifest);
-  return std::make_unique<ExecutorImpl>(directory, loaded,
-                                        Plan(directory, loaded, options),
-                                        kernels, options);
+  const MemoryPlan plan = Plan(directory, loaded, options);
+  if (say) say(plan);
+  return std::make_unique<ExecutorImpl>(directory, loaded, plan, kernels,
+                                        options);
 }
 
 }  // namespace rbln

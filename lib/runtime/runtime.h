@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -123,7 +124,9 @@ MemoryPlan PlanMemory(const std::string& directory,
 // header are checked, and damage to their content is for `verify` to find.
 // Throws Error(kModel) when it cannot be used (missing, corrupt, of another version,
 // for an ISA this machine lacks) and Error(kResource) when memory is short.
-std::unique_ptr<Executor> LoadModel(const std::string& directory,
-                                    const RuntimeOptions& options);
+// `say`, if any, is told the plan before memory is taken.
+std::unique_ptr<Executor> LoadModel(
+    const std::string& directory, const RuntimeOptions& options,
+    const std::function<void(const MemoryPlan&)>& say = {});
 
 }  // namespace rbln
