@@ -54,10 +54,10 @@ inline std::string ReadTestFile(const std::string& path) {
 // source. Empty when it is absent; the test then skips with a message.
 inline std::optional<std::string> SharedData(std::string_view relative) {
   const char* root = std::getenv("RBLN_SHARED_DATA");
-  std::string path = (root != nullptr ? std::string(root)
-                                      : std::string(RBLN_SOURCE_DIR) +
-                                            "/../shared/data") +
-                     "/" + std::string(relative);
+  std::string path =
+      (root != nullptr ? std::string(root)
+                       : std::string(RBLN_SOURCE_DIR) + "/../shared/data") +
+      "/" + std::string(relative);
   if (!std::filesystem::exists(path)) return std::nullopt;
   return path;
 }

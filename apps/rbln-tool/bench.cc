@@ -75,15 +75,12 @@ class Probe {
                                                part.end - part.begin);
       return part.end - part.begin;
     });
-    limits.peak = Rate([&](int) {
-      return kernels_.peak_probe(weights_, kRounds);
-    });
+    limits.peak =
+        Rate([&](int) { return kernels_.peak_probe(weights_, kRounds); });
     limits.float_peak =
-        weights_ == Format::Float32
-            ? limits.peak
-            : Rate([&](int) {
-                return kernels_.peak_probe(Format::Float32, kRounds);
-              });
+        weights_ == Format::Float32 ? limits.peak : Rate([&](int) {
+          return kernels_.peak_probe(Format::Float32, kRounds);
+        });
     return limits;
   }
 
@@ -143,9 +140,10 @@ class Bench {
     executor_ = cluster.Load(directory, options);
     cluster.Together([&] {
       if (cluster.replicas() == 1) return;
-      throw UsageError("bench measures one replica of {} ranks; start {} "
-                       "processes, or one",
-                       cluster.ranks(), cluster.ranks());
+      throw UsageError(
+          "bench measures one replica of {} ranks; start {} "
+          "processes, or one",
+          cluster.ranks(), cluster.ranks());
     });
     if (!cluster.leads()) {
       cluster.Alone([&] { executor_->Follow(); });
@@ -161,12 +159,11 @@ class Bench {
     const KernelTable& kernels = std::getenv("RBLN_ISA") != nullptr
                                      ? NativeKernels()
                                      : *FindKernels(manifest().target);
-    const Format weights = manifest().weights == "float32" ? Format::Float32
-                           : manifest().weights == "bfloat16"
-                               ? Format::BFloat16
-                               : Format::Int8;
+    const Format weights = manifest().weights == "float32"    ? Format::Float32
+                           : manifest().weights == "bfloat16" ? Format::BFloat16
+                                                              : Format::Int8;
     probe_ = std::make_unique<Probe>(kernels, executor_->threads(), weights);
-                   manifest().kvcache_block_size;
+    manifest().kvcache_block_size;
   }
 
   const Manifest& manifest() const { return executor_->manifest(); }
@@ -277,7 +274,8 @@ class Bench {
         depth <= kComputed ? depth : (kComputed + size - 1) / size * size;
     Fill(std::min(computed, depth));
     const std::vector<int32_t> first = Blocks(0, depth + 1);
-    for (size_t i = computed / size; computed < depth && i < first.size(); ++i) {
+    for (size_t i = computed / size; computed < depth && i < first.size();
+         ++i) {
       executor_->CopyBlock(first[i % (computed / size)], first[i], size);
     }
     tables_.clear();
@@ -372,8 +370,7 @@ void PrintJson(const Measurement& m) {
   line["ms_per_step_min"] = *least * 1e3;
   line["ms_per_step_max"] = *most * 1e3;
   line["bytes_per_step"] = static_cast<int64_t>(m.work.bytes);
-  line["ops_per_step"] =
-      static_cast<int64_t>(m.work.ops + m.work.float_ops);
+  line["ops_per_step"] = static_cast<int64_t>(m.work.ops + m.work.float_ops);
   line["gb_per_s"] = m.work.bytes / m.time() * 1e-9;
   line["read_gb_per_s"] = m.limits.read * 1e-9;
   line["gops"] = (m.work.ops + m.work.float_ops) / m.time() * 1e-9;
@@ -385,14 +382,15 @@ void PrintJson(const Measurement& m) {
 void PrintRow(const Measurement& m) {
   const auto [least, most] =
       std::minmax_element(m.seconds.begin(), m.seconds.end());
-  fmt::print("{:<18} {:>6} {:>10.1f} {:>9.2f} {:>17} {:>7.1f} {:>7.1f} "
-             "{:>8.0f} {:>8.0f} {:>8.0f}%\n",
-             m.program, m.phase == "prefill" ? m.tokens : m.depth,
-             m.tokens_per_second(), m.time() * 1e3,
-             fmt::format("{:.2f} to {:.2f}", *least * 1e3, *most * 1e3),
-             m.work.bytes / m.time() * 1e-9, m.limits.read * 1e-9,
-             (m.work.ops + m.work.float_ops) / m.time() * 1e-9,
-             m.limits.peak * 1e-9, 100 * Median(m.fractions));
+  fmt::print(
+      "{:<18} {:>6} {:>10.1f} {:>9.2f} {:>17} {:>7.1f} {:>7.1f} "
+      "{:>8.0f} {:>8.0f} {:>8.0f}%\n",
+      m.program, m.phase == "prefill" ? m.tokens : m.depth,
+      m.tokens_per_second(), m.time() * 1e3,
+      fmt::format("{:.2f} to {:.2f}", *least * 1e3, *most * 1e3),
+      m.work.bytes / m.time() * 1e-9, m.limits.read * 1e-9,
+      (m.work.ops + m.work.float_ops) / m.time() * 1e-9, m.limits.peak * 1e-9,
+      100 * Median(m.fractions));
   std::fflush(stdout);
 }
 
@@ -425,10 +423,11 @@ void PrintProfile(const std::string& title, const ProgramT& program,
     total += seconds[i];
   }
   if (!json) {
-    fmt::print("\n{}: {:.3f} ms in operations\n"
-               "{:<26} {:>5} {:>9} {:>6} {:>10} {:>8} {:>9} {:>9}\n",
-               title, total * 1e3, "operation", "count", "ms", "part", "MB",
-               "GB/s", "Gop/s", "of limit");
+    fmt::print(
+        "\n{}: {:.3f} ms in operations\n"
+        "{:<26} {:>5} {:>9} {:>6} {:>10} {:>8} {:>9} {:>9}\n",
+        title, total * 1e3, "operation", "count", "ms", "part", "MB", "GB/s",
+        "Gop/s", "of limit");
   }
   for (const std::string& kind : order) {
     const Sum& sum = sums[kind];
@@ -446,13 +445,13 @@ void PrintProfile(const std::string& title, const ProgramT& program,
       fmt::print("{}\n", line.dump());
       continue;
     }
-    fmt::print("{:<26} {:>5} {:>9.3f} {:>5.1f}% {:>10.2f} {:>8.1f} {:>9.0f} "
-               "{:>9}\n",
-               kind, sum.count, sum.seconds * 1e3, 100 * sum.seconds / total,
-               sum.work.bytes * 1e-6, sum.work.bytes / sum.seconds * 1e-9,
-               ops / sum.seconds * 1e-9,
-               floor > 0 ? fmt::format("{:.0f}%", 100 * floor / sum.seconds)
-                         : "");
+    fmt::print(
+        "{:<26} {:>5} {:>9.3f} {:>5.1f}% {:>10.2f} {:>8.1f} {:>9.0f} "
+        "{:>9}\n",
+        kind, sum.count, sum.seconds * 1e3, 100 * sum.seconds / total,
+        sum.work.bytes * 1e-6, sum.work.bytes / sum.seconds * 1e-9,
+        ops / sum.seconds * 1e-9,
+        floor > 0 ? fmt::format("{:.0f}%", 100 * floor / sum.seconds) : "");
   }
 }
 
@@ -477,8 +476,8 @@ void RunBench(const BenchFlags& flags, const CommonFlags& common) {
   const Manifest& manifest = bench.manifest();
   const std::vector<int> lengths =
       Sizes(flags.lengths, "--lengths", {128, 512}, manifest.max_seq_len);
-  const std::vector<int> depths = Sizes(flags.depths, "--depths", {128, 1024},
-                                        manifest.max_seq_len - 1);
+  const std::vector<int> depths =
+      Sizes(flags.depths, "--depths", {128, 1024}, manifest.max_seq_len - 1);
   if (!flags.json) {
     fmt::print(
         "{}: {}, {} weights, {} KV cache, {}, {} threads ({}); medians "

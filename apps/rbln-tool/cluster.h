@@ -32,8 +32,8 @@ class Cluster {
   int replicas() const { return replicas_; }
   int ranks() const { return ranks_; }
 
-  // Does `work` on all processes. An error on one ends all: of several the one on
-  // the lowest rank is said. Throws it, or Ended.
+  // Does `work` on all processes. An error on one ends all: of several the one
+  // on the lowest rank is said. Throws it, or Ended.
   void Together(const std::function<void()>& work);
   // Does `work` on this process alone. An error ends all at once.
   void Alone(const std::function<void()>& work);
@@ -41,10 +41,9 @@ class Cluster {
   // Loads this process's part of a model: all of it, or one rank. `plan`, where
   // not null, is told what it takes. Throws as LoadModel does; Error(kUsage)
   // where the processes do not make up whole replicas.
-  std::unique_ptr<Executor> Load(const std::string& directory,
-                                 RuntimeOptions options,
-                                 const std::function<void(const MemoryPlan&)>&
-                                     plan = nullptr);
+  std::unique_ptr<Executor> Load(
+      const std::string& directory, RuntimeOptions options,
+      const std::function<void(const MemoryPlan&)>& plan = nullptr);
   // Why the model has the threads it has; `asked`: by a flag, 0: none.
   std::string ThreadsReason(int asked) const;
 

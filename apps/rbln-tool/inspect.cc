@@ -112,15 +112,16 @@ void PrintMeasured(const ProgramT& program) {
   for (const auto& op : program.ops) {
     if (op->measured.empty()) continue;
     const WeightT& weight = *program.weights[op->weight];
-    kinds.emplace(fmt::format("{} of {} inputs{}", op->kernel, weight.inputs,
-                              op->epilogue == Epilogue::SiluGate
-                                  ? ", then SiluGate"
-                                  : ""),
-                  op.get());
+    kinds.emplace(
+        fmt::format(
+            "{} of {} inputs{}", op->kernel, weight.inputs,
+            op->epilogue == Epilogue::SiluGate ? ", then SiluGate" : ""),
+        op.get());
   }
   if (!kinds.empty()) {
-    fmt::print("\ntiles (rows x panels, inputs) measured, the one taken first, "
-               "in microseconds:\n");
+    fmt::print(
+        "\ntiles (rows x panels, inputs) measured, the one taken first, "
+        "in microseconds:\n");
   }
   for (const auto& [kind, op] : kinds) {
     fmt::print("  {}\n", kind);
@@ -159,10 +160,9 @@ void PrintProgram(const std::string& path, const ProgramT& program) {
              program.values.size());
   std::vector<const ValueT*> values;
   for (const auto& value : program.values) values.push_back(value.get());
-  std::stable_sort(values.begin(), values.end(),
-                   [](const ValueT* a, const ValueT* b) {
-                     return a->offset < b->offset;
-                   });
+  std::stable_sort(
+      values.begin(), values.end(),
+      [](const ValueT* a, const ValueT* b) { return a->offset < b->offset; });
   fmt::print("{:>12} {:>12}  {}\n", "offset", "bytes", "value");
   for (const ValueT* value : values) {
     fmt::print("{:>12} {:>12}  {}\n", value->offset,
@@ -230,8 +230,8 @@ std::vector<StepWork> CountSteps(const std::string& directory,
   const auto add = [&](int rows, int file_rows, int logits,
                        const Context& context) {
     StepWork step;
-    step.name = file_rows == 0 ? "prefill"
-                               : fmt::format("decoder_batch_{}", file_rows);
+    step.name =
+        file_rows == 0 ? "prefill" : fmt::format("decoder_batch_{}", file_rows);
     step.rows = rows;
     const int ranks = manifest.tensor_parallel_size;
     for (int rank = 0; rank < ranks; ++rank) {
@@ -292,7 +292,7 @@ std::vector<Estimate> EstimateSteps(const std::string& directory,
   limits.read = flags.memory * 1e9;
   limits.peak = flags.compute * 1e9;
   // Attention computes in float32, at about a quarter of the integer rate.
-  limits.float_peak = manifest.weights == "float32" ? limits.peak
+  limits.float_peak = manifest.weights == "float32"    ? limits.peak
                       : manifest.weights == "bfloat16" ? limits.peak / 2
                                                        : limits.peak / 4;
   limits.network = flags.network * 1e9;
@@ -317,13 +317,13 @@ std::vector<Estimate> EstimateSteps(const std::string& directory,
 
 void PrintEstimate(const std::vector<Estimate>& estimates,
                    const InspectFlags& flags) {
-  fmt::print("\nestimate, a rank at {} GB/s of memory and {} Gop/s", flags.memory,
-             flags.compute);
+  fmt::print("\nestimate, a rank at {} GB/s of memory and {} Gop/s",
+             flags.memory, flags.compute);
   if (flags.network > 0 || flags.latency > 0) {
-    fmt::print(", {} GB/s and {} us between ranks",
-               flags.network > 0 ? fmt::format("{}", flags.network)
-                                 : "unlimited",
-               flags.latency);
+    fmt::print(
+        ", {} GB/s and {} us between ranks",
+        flags.network > 0 ? fmt::format("{}", flags.network) : "unlimited",
+        flags.latency);
   }
   fmt::print("\n  {:<20} {:>6} {:>12} {:>12} {:>12} {:>12}\n", "program",
              "depth", "compute ms", "exchange ms", "step ms", "tokens/s");
@@ -362,10 +362,9 @@ void PrintDirectory(const std::string& directory, const Manifest& manifest,
   line("model", fmt::format("{}, {:.1f} M parameters, {} layers, {} heads, {} "
                             "KV heads of {}, vocabulary {}",
                             manifest.architecture,
-                            manifest.num_parameters * 1e-6,
-                            manifest.num_layers, manifest.num_heads,
-                            manifest.num_kv_heads, manifest.head_dim,
-                            manifest.vocab_size));
+                            manifest.num_parameters * 1e-6, manifest.num_layers,
+                            manifest.num_heads, manifest.num_kv_heads,
+                            manifest.head_dim, manifest.vocab_size));
   line("source", manifest.source + " (" + manifest.source_fingerprint + ")");
   line("target", manifest.target);
   line("weights", manifest.weights);
@@ -382,10 +381,9 @@ void PrintDirectory(const std::string& directory, const Manifest& manifest,
          std::to_string(manifest.kvcache_partition_len));
   }
   line("kvcache_block_size", std::to_string(manifest.kvcache_block_size));
-  line("kvcache_num_blocks",
-       manifest.kvcache_num_blocks > 0
-           ? std::to_string(manifest.kvcache_num_blocks)
-           : "what fits");
+  line("kvcache_num_blocks", manifest.kvcache_num_blocks > 0
+                                 ? std::to_string(manifest.kvcache_num_blocks)
+                                 : "what fits");
   line("tensor_parallel_size", std::to_string(manifest.tensor_parallel_size));
   if (!manifest.sampling.empty()) line("sampling", manifest.sampling.dump());
   const uint64_t weights = WeightsBytes(manifest);
@@ -397,7 +395,8 @@ void PrintDirectory(const std::string& directory, const Manifest& manifest,
                    FormatBytes(manifest.KvBytesPerBlock()),
                    manifest.kvcache_block_size));
   line("to run a full batch",
-       FormatBytes(weights + manifest.KvBytesPerSequence() * manifest.batch_size));
+       FormatBytes(weights +
+                   manifest.KvBytesPerSequence() * manifest.batch_size));
   try {
     const MemoryPlan plan = PlanMemory(directory, {});
     line("KV cache blocks here",
@@ -442,8 +441,8 @@ void RunInspect(const InspectFlags& flags) {
   const Manifest manifest = Manifest::Read(path);
   if (flags.verify) Verify(path, manifest);
   const std::string decoder =
-      path + "/" + ProgramFileName(manifest.batch_size, 0,
-                                   manifest.tensor_parallel_size);
+      path + "/" +
+      ProgramFileName(manifest.batch_size, 0, manifest.tensor_parallel_size);
   if (flags.graph) return PrintGraphviz(ReadProgram(decoder));
   if (flags.json) {
     OrderedJson json = OrderedJson::parse(manifest.ToJson());
@@ -495,10 +494,9 @@ void AddInspectCommand(CLI::App& app, const CommonFlags&, int& exit_code) {
   CLI::Option* memory =
       number("--memory-bandwidth", &flags->memory,
              "How long steps take where a rank reads so much a second", "GB/S");
-  CLI::Option* compute =
-      number("--compute", &flags->compute,
-             "and computes so many operations of its weights' arithmetic",
-             "GOP/S");
+  CLI::Option* compute = number(
+      "--compute", &flags->compute,
+      "and computes so many operations of its weights' arithmetic", "GOP/S");
   memory->needs(compute);
   compute->needs(memory);
   number("--network-bandwidth", &flags->network,

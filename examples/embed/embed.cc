@@ -16,15 +16,15 @@ int main(int argc, char** argv) {
     const auto executor = rbln::LoadModel(argv[1], {});
     const auto tokenizer =
         rbln::Tokenizer::Load(argv[1], rbln::ErrorKind::kModel);
-    const auto chat = rbln::ChatTemplate::Load(
-        argv[1], /*with_tools=*/false, rbln::ErrorKind::kModel);
+    const auto chat = rbln::ChatTemplate::Load(argv[1], /*with_tools=*/false,
+                                               rbln::ErrorKind::kModel);
     std::string prompt = argv[2];
     if (chat) {
-      prompt = chat->Render({{"messages", {{{"role", "user"},
-                                            {"content", prompt}}}},
-                             {"add_generation_prompt", true},
-                             {"bos_token", tokenizer->bos_token()},
-                             {"eos_token", tokenizer->eos_token()}});
+      prompt =
+          chat->Render({{"messages", {{{"role", "user"}, {"content", prompt}}}},
+                        {"add_generation_prompt", true},
+                        {"bos_token", tokenizer->bos_token()},
+                        {"eos_token", tokenizer->eos_token()}});
     }
     rbln::EngineOptions options;
     if (tokenizer->eos()) options.eos_token_ids = {*tokenizer->eos()};

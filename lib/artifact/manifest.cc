@@ -207,8 +207,7 @@ Manifest Manifest::FromJson(const Json& json, const std::string& name) {
                      again);
   }
   const std::vector<int>& sizes = result.decoder_batch_sizes;
-  if (sizes.empty() || sizes.front() != result.batch_size ||
-      sizes.back() < 1 ||
+  if (sizes.empty() || sizes.front() != result.batch_size || sizes.back() < 1 ||
       !std::is_sorted(sizes.rbegin(), sizes.rend())) {
     throw ModelError("{}: 'decoder_batch_sizes' is {}{}", name,
                      Json(sizes).dump(), again);

@@ -75,10 +75,10 @@ class Checker {
     const int64_t q_columns = int64_t{program_.num_heads} * program_.head_dim;
     Require(q_columns <= kMaxDimension, "{} heads of {} are out of range",
             program_.num_heads, program_.head_dim);
-    Require(16.0 * program_.num_layers * q_columns *
-                    program_.kvcache_block_size <=
-                static_cast<double>(kMaxBytes),
-            "a KV cache block is out of range");
+    Require(
+        16.0 * program_.num_layers * q_columns * program_.kvcache_block_size <=
+            static_cast<double>(kMaxBytes),
+        "a KV cache block is out of range");
     Require(program_.arena_bytes <= kMaxBytes, "an arena of {} bytes",
             program_.arena_bytes);
     Require(program_.rank >= 0 && program_.rank < program_.ranks,
@@ -154,22 +154,19 @@ class Checker {
     const uint64_t bytes =
         weight.inputs == 0
             ? AlignUp(uint64_t{sizeof(float)} * weight.outputs, kAlignment)
-            : Panels(weight.outputs) *
-                  PanelBytes(weight.format, weight.inputs);
+            : Panels(weight.outputs) * PanelBytes(weight.format, weight.inputs);
     Require(weight.bytes == bytes, "weight '{}' has {} bytes, not {}",
             weight.name, weight.bytes, bytes);
   }
 
   const ValueT& Value(int index, const std::string& op,
                       const char* role) const {
-    Require(index >= 0 &&
-                static_cast<size_t>(index) < program_.values.size(),
+    Require(index >= 0 && static_cast<size_t>(index) < program_.values.size(),
             "'{}' has no {}", op, role);
     return *program_.values[index];
   }
   const WeightT& Weight(int index, const std::string& op) const {
-    Require(index >= 0 &&
-                static_cast<size_t>(index) < program_.weights.size(),
+    Require(index >= 0 && static_cast<size_t>(index) < program_.weights.size(),
             "'{}' has no weight", op);
     return *program_.weights[index];
   }
@@ -207,10 +204,8 @@ class Checker {
     switch (op.kind) {
       case OpKind::Embed: {
         const WeightT& weight = Weight(op.weight, op.name);
-        good = weight.inputs == output.columns &&
-               op.first_token >= 0 &&
-               (program_.ranks > 1 ||
-                weight.outputs >= program_.vocab_size) &&
+        good = weight.inputs == output.columns && op.first_token >= 0 &&
+               (program_.ranks > 1 || weight.outputs >= program_.vocab_size) &&
                output.format == Format::Float32;
         break;
       }
@@ -231,10 +226,10 @@ class Checker {
         const ValueT& input = Input(op, 0);
         const WeightT& weight = Weight(op.weight, op.name);
         // Of alternating panels, gate and up are padded each.
-        const int outputs = op.epilogue == Epilogue::SiluGate
-                                ? static_cast<int>(
-                                      2 * AlignUp(output.columns, kPanel))
-                                : output.columns;
+        const int outputs =
+            op.epilogue == Epilogue::SiluGate
+                ? static_cast<int>(2 * AlignUp(output.columns, kPanel))
+                : output.columns;
         // A residual is added to in float32; integers come of quantizing only.
         good = weight.inputs == input.columns && weight.outputs == outputs &&
                input.format == MatmulInput(weight.format) &&
@@ -262,8 +257,8 @@ class Checker {
       case OpKind::Attention:
         good = Input(op, 0).columns >= q_columns &&
                Input(op, 0).format == Format::Float32 &&
-               output.columns == q_columns &&
-               output.format != Format::Int8 && op.inputs[0] != op.output;
+               output.columns == q_columns && output.format != Format::Int8 &&
+               op.inputs[0] != op.output;
         break;
       case OpKind::Quantize:
         good = Input(op, 0).format == Format::Float32 &&

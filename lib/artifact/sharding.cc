@@ -13,8 +13,7 @@ namespace {
 ShardRange InUnits(int size, int unit, int rank, int ranks) {
   const int64_t units = (int64_t{size} + unit - 1) / unit;
   const auto at = [&](int64_t i) {
-    return static_cast<int>(
-        std::min<int64_t>(units * i / ranks * unit, size));
+    return static_cast<int>(std::min<int64_t>(units * i / ranks * unit, size));
   };
   return {at(rank), at(rank + 1)};
 }
@@ -54,14 +53,16 @@ std::string WhyNotSharded(int num_heads, int num_kv_heads,
                        num_heads);
   }
   if (Panels(intermediate_size) < ranks) {
-    return fmt::format("the model's intermediate_size {} gives at most {} "
-                       "ranks a panel of {} columns",
-                       intermediate_size, Panels(intermediate_size), kPanel);
+    return fmt::format(
+        "the model's intermediate_size {} gives at most {} "
+        "ranks a panel of {} columns",
+        intermediate_size, Panels(intermediate_size), kPanel);
   }
   if (Panels(vocab_size) < ranks) {
-    return fmt::format("the model's vocab_size {} gives at most {} ranks a "
-                       "panel of {} tokens",
-                       vocab_size, Panels(vocab_size), kPanel);
+    return fmt::format(
+        "the model's vocab_size {} gives at most {} ranks a "
+        "panel of {} tokens",
+        vocab_size, Panels(vocab_size), kPanel);
   }
   return "";
 }

@@ -63,8 +63,7 @@ PackedWeights::PackedWeights(const std::string& path)
     throw ModelError("{}: not a weights file, or cut off: {} bytes", path,
                      bytes.size());
   }
-  const std::span<const std::byte> data =
-      bytes.subspan(kLengthBytes + length);
+  const std::span<const std::byte> data = bytes.subspan(kLengthBytes + length);
   const Json header = ParseJson(
       {reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length},
       path, ErrorKind::kModel);
@@ -99,9 +98,10 @@ PackedWeights::PackedWeights(const std::string& path)
     at = end;
   }
   if (at != data.size()) {
-    throw ModelError("{}: no tensor begins at {} of {} bytes; the header is "
-                     "damaged: compile it again",
-                     path, at, data.size());
+    throw ModelError(
+        "{}: no tensor begins at {} of {} bytes; the header is "
+        "damaged: compile it again",
+        path, at, data.size());
   }
 }
 

@@ -77,8 +77,8 @@ double QuotaCpus() {
     const auto limit = ReadNumber(dir + "/cpu.cfs_quota_us");  // "-1": none
     const auto period = ReadNumber(dir + "/cpu.cfs_period_us");
     if (limit && period && *period > 0) {
-      quota = std::min(quota, static_cast<double>(*limit) /
-                                  static_cast<double>(*period));
+      quota = std::min(
+          quota, static_cast<double>(*limit) / static_cast<double>(*period));
     }
   }
   return quota;

@@ -22,9 +22,8 @@ T Parse(std::string_view text, std::string_view name, ErrorKind kind) {
   typename T::parser_callback_t check_depth;
   // Hardly any text has brackets enough to be nested so deep, and a call for
   // each value would take as long as the parsing.
-  const auto brackets = std::count_if(text.begin(), text.end(), [](char c) {
-    return c == '[' || c == '{';
-  });
+  const auto brackets = std::count_if(
+      text.begin(), text.end(), [](char c) { return c == '[' || c == '{'; });
   if (brackets > kMaxJsonDepth) {
     check_depth = [&](int depth, typename T::parse_event_t, T&) {
       if (depth > kMaxJsonDepth) {
@@ -37,16 +36,16 @@ T Parse(std::string_view text, std::string_view name, ErrorKind kind) {
   try {
     return T::parse(text.begin(), text.end(), check_depth);
   } catch (const typename T::parse_error& error) {
-    const auto [line, column] = LineAndColumn(
-        text, error.byte > 0 ? error.byte - 1 : 0);
+    const auto [line, column] =
+        LineAndColumn(text, error.byte > 0 ? error.byte - 1 : 0);
     // The library's text is "[json.exception...] parse error at line 1, column
     // 2: what"; ours has the position once.
     std::string_view what = error.what();
     if (const size_t at = what.find(": "); at != std::string_view::npos) {
       what.remove_prefix(at + 2);
     }
-    throw Error(kind, fmt::format("{}:{}:{}: not JSON: {}", name, line, column,
-                                  what));
+    throw Error(
+        kind, fmt::format("{}:{}:{}: not JSON: {}", name, line, column, what));
   } catch (const typename T::exception& error) {
     throw Error(kind, fmt::format("{}: not JSON: {}", name, error.what()));
   }
@@ -90,8 +89,7 @@ void JsonWriter::Null() {
 
 void JsonWriter::Value(const OrderedJson& value) {
   Separate();
-  text_ +=
-      value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  text_ += value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 void JsonWriter::Begin(char bracket) {
@@ -101,8 +99,8 @@ void JsonWriter::Begin(char bracket) {
 
 void JsonWriter::Separate() {
   // No value ends as that which a first one follows.
-  if (text_.empty() || std::string_view("{[:").find(text_.back()) !=
-                           std::string_view::npos) {
+  if (text_.empty() ||
+      std::string_view("{[:").find(text_.back()) != std::string_view::npos) {
     return;
   }
   text_ += ',';

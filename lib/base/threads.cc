@@ -178,8 +178,7 @@ void ParallelFor(int threads, int64_t count,
       }
     }
   };
-  const int extra =
-      static_cast<int>(std::min<int64_t>(threads, count)) - 1;
+  const int extra = static_cast<int>(std::min<int64_t>(threads, count)) - 1;
   std::vector<std::thread> pool;
   for (int i = 0; i < extra; ++i) pool.emplace_back(loop);
   loop();

@@ -12,8 +12,8 @@
 
 namespace rbln {
 
-// Binds the calling thread to `cpus`, ascending. A thread that is made is bound as
-// its maker is: where that is not wanted, AllowedCpus() are to be given.
+// Binds the calling thread to `cpus`, ascending. A thread that is made is bound
+// as its maker is: where that is not wanted, AllowedCpus() are to be given.
 void BindTo(std::span<const int> cpus);
 
 // Threads meet here: none goes on before all have come. Waiting spins briefly,
@@ -31,12 +31,12 @@ class Barrier {
   alignas(64) std::atomic<int> sleepers_{0};
 };
 
-// The CPUs for each of `threads` threads in `groups` equal groups of neighbours,
-// on a machine with these CPUs by NUMA node: one each where there are exactly as
-// many, in the order of the nodes; else for several groups on several nodes
-// those of the group's nodes; else none (empty), since with CPUs to spare the
-// scheduler knows better than we which are idle, and two processes must not pile
-// up on the same ones.
+// The CPUs for each of `threads` threads in `groups` equal groups of
+// neighbours, on a machine with these CPUs by NUMA node: one each where there
+// are exactly as many, in the order of the nodes; else for several groups on
+// several nodes those of the group's nodes; else none (empty), since with CPUs
+// to spare the scheduler knows better than we which are idle, and two processes
+// must not pile up on the same ones.
 std::vector<std::vector<int>> PlaceThreads(
     int threads, int groups, const std::vector<std::vector<int>>& nodes);
 

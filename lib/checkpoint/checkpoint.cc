@@ -35,9 +35,9 @@ float HalfToFloat(uint16_t half) {
     const float value = static_cast<float>(mantissa) * 0x1p-24f;
     return sign != 0 ? -value : value;
   }
-  const uint32_t bits =
-      exponent == 31 ? 0x7f800000u | mantissa << 13
-                     : (exponent + 112) << 23 | mantissa << 13;
+  const uint32_t bits = exponent == 31
+                            ? 0x7f800000u | mantissa << 13
+                            : (exponent + 112) << 23 | mantissa << 13;
   return std::bit_cast<float>(sign | bits);
 }
 
@@ -92,15 +92,15 @@ class FileSource : public WeightSource {
       }
     }
     std::vector<std::string> sums(pieces.size());
-    ParallelFor(GrantedCpus().threads, static_cast<int64_t>(pieces.size()),
-                [&](int64_t i) {
-                  thread_local std::vector<std::byte> buffer;
-                  const RandomAccessFile& file = files_[pieces[i].file];
-                  buffer.resize(std::min(kPieceBytes,
-                                         file.size() - pieces[i].offset));
-                  file.Read(pieces[i].offset, buffer);
-                  sums[i] = HashBytes(buffer);
-                });
+    ParallelFor(
+        GrantedCpus().threads, static_cast<int64_t>(pieces.size()),
+        [&](int64_t i) {
+          thread_local std::vector<std::byte> buffer;
+          const RandomAccessFile& file = files_[pieces[i].file];
+          buffer.resize(std::min(kPieceBytes, file.size() - pieces[i].offset));
+          file.Read(pieces[i].offset, buffer);
+          sums[i] = HashBytes(buffer);
+        });
     Hasher hasher;
     hasher.Update(config_);
     for (const std::string& sum : sums) hasher.Update(sum);
@@ -148,14 +148,15 @@ class FileSource : public WeightSource {
     }
     if (length > kSafetensorsMaxHeader || length > file.size() - sizeof raw) {
       throw UsageError(
-          "{}: the header claims {} bytes of a file of {}; it is no safetensors "
+          "{}: the header claims {} bytes of a file of {}; it is no "
+          "safetensors "
           "file, or cut off",
           path, length, file.size());
     }
     std::string json(length, '\0');
     file.Read(sizeof raw, std::as_writable_bytes(std::span(json)));
-    for (auto& [name, entry] : ParseSafetensorsHeader(
-             json, sizeof raw + length, file.size(), path)) {
+    for (auto& [name, entry] :
+         ParseSafetensorsHeader(json, sizeof raw + length, file.size(), path)) {
       found_[name] = {files_.size() - 1, std::move(entry)};
     }
   }
@@ -167,9 +168,9 @@ class FileSource : public WeightSource {
       return;
     }
     if (!FileExists(index)) {
-      const bool pickled = FileExists(directory + "/pytorch_model.bin") ||
-                           FileExists(directory +
-                                      "/pytorch_model.bin.index.json");
+      const bool pickled =
+          FileExists(directory + "/pytorch_model.bin") ||
+          FileExists(directory + "/pytorch_model.bin.index.json");
       throw UsageError("{}: has neither {} nor {}{}", directory, kSingleFile,
                        kIndexFile,
                        pickled ? "; pytorch_model.bin is not read: save the "
@@ -192,9 +193,10 @@ class FileSource : public WeightSource {
       if (file.empty() || file == "." || file == ".." ||
           file.find('/') != std::string::npos ||
           file.find('\0') != std::string::npos) {
-        throw UsageError("{}: tensor '{}' is said to lie in '{}', which is not "
-                         "a file name",
-                         index, tensor, file);
+        throw UsageError(
+            "{}: tensor '{}' is said to lie in '{}', which is not "
+            "a file name",
+            index, tensor, file);
       }
       shards.insert(file);
       shard_of_[tensor] = file;
@@ -217,9 +219,9 @@ class FileSource : public WeightSource {
     }
     const SafetensorsEntry& entry = found->second.entry;
     if (entry.shape != spec.shape) {
-      throw UsageError(
-          "{}: tensor '{}' has shape {}, config.json makes it {}", directory,
-          spec.name, ShapeText(entry.shape), ShapeText(spec.shape));
+      throw UsageError("{}: tensor '{}' has shape {}, config.json makes it {}",
+                       directory, spec.name, ShapeText(entry.shape),
+                       ShapeText(spec.shape));
     }
     DType dtype;
     if (entry.dtype == "F32") {
@@ -229,8 +231,9 @@ class FileSource : public WeightSource {
     } else if (entry.dtype == "BF16") {
       dtype = DType::kBFloat16;
     } else {
-      throw UsageError("{}: tensor '{}' is of type {}; read are: F32, F16, BF16",
-                       directory, spec.name, entry.dtype);
+      throw UsageError(
+          "{}: tensor '{}' is of type {}; read are: F32, F16, BF16", directory,
+          spec.name, entry.dtype);
     }
     total_bytes_ += entry.bytes;
     tensors_[spec.name] = {found->second.file, dtype, entry.offset};
@@ -358,8 +361,8 @@ Checkpoint Checkpoint::Open(const std::string& directory, bool dummy) {
       fs::is_directory(directory) ? directory : FindInHubCache(directory);
   const std::string path = checkpoint.directory_ + "/config.json";
   if (!FileExists(path)) {
-    throw UsageError(
-        "{}: not a checkpoint: it has no config.json", checkpoint.directory_);
+    throw UsageError("{}: not a checkpoint: it has no config.json",
+                     checkpoint.directory_);
   }
   const std::string config =
       ReadFile(path, ErrorKind::kUsage, size_t{16} << 20);

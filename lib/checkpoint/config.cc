@@ -97,9 +97,8 @@ std::string Architecture(const Reader& config) {
     for (const char* supported : kArchitectures) {
       if (architecture == supported) return architecture;
     }
-    throw UsageError(
-        "{}: architecture {} is not supported; supported are: {}",
-        config.name(), architecture, known);
+    throw UsageError("{}: architecture {} is not supported; supported are: {}",
+                     config.name(), architecture, known);
   }
   // Some files name only the model type.
   const std::string type = config.Text("model_type", "");
@@ -155,15 +154,16 @@ double DefaultAttentionFactor(const Reader& rope, const RopeScaling& scaling) {
     const auto mscale = [&](double scale) {
       return 0.1 * scale * std::log(factor) + 1.0;
     };
-    const bool both =
-        rope.Find("mscale") != nullptr && rope.Find("mscale_all_dim") != nullptr;
+    const bool both = rope.Find("mscale") != nullptr &&
+                      rope.Find("mscale_all_dim") != nullptr;
     return both ? mscale(rope.Number("mscale", 1)) /
                       mscale(rope.Number("mscale_all_dim", 1))
                 : mscale(1.0);
   }
   if (scaling.kind == RopeScaling::Kind::kLongrope) {
-    return std::sqrt(1 + std::log(factor) /
-                             std::log(scaling.original_max_position_embeddings));
+    return std::sqrt(1 +
+                     std::log(factor) /
+                         std::log(scaling.original_max_position_embeddings));
   }
   return 1.0;
 }
@@ -188,15 +188,14 @@ void ReadRope(const Reader& config, ModelDescription* model) {
         "{}: 'partial_rotary_factor' other than 1 is not supported",
         rope.name());
   }
-  const std::string type =
-      rope.Text("rope_type", rope.Text("type", "default"));
+  const std::string type = rope.Text("rope_type", rope.Text("type", "default"));
   RopeScaling& result = model->rope_scaling;
   if (type == "default") return;
   // Some files have it beside the other limits, and then it counts.
-  result.original_max_position_embeddings = config.Integer(
-      "original_max_position_embeddings",
-      rope.Integer("original_max_position_embeddings",
-                   model->max_position_embeddings));
+  result.original_max_position_embeddings =
+      config.Integer("original_max_position_embeddings",
+                     rope.Integer("original_max_position_embeddings",
+                                  model->max_position_embeddings));
   const double ratio = static_cast<double>(model->max_position_embeddings) /
                        result.original_max_position_embeddings;
   bool needs_factor = true;
@@ -240,9 +239,10 @@ void ReadRope(const Reader& config, ModelDescription* model) {
   for (const float frequency :
        model->Rotary(model->max_position_embeddings).inverse_frequencies) {
     if (!(frequency > 0) || !std::isfinite(frequency)) {
-      throw UsageError("{}: gives a rotary frequency of {}, expected positive "
-                       "numbers",
-                       rope.name(), frequency);
+      throw UsageError(
+          "{}: gives a rotary frequency of {}, expected positive "
+          "numbers",
+          rope.name(), frequency);
     }
   }
 }
@@ -275,8 +275,8 @@ void ReadWindows(const Reader& config, ModelDescription* model) {
   const int window = config.Integer("sliding_window", 4096);
   const int first = mistral ? 0 : config.Integer("max_window_layers", 28, 0);
   const Json* types = config.Find("layer_types");
-  if (types != nullptr && (!types->is_array() ||
-                           types->size() != model->sliding_window.size())) {
+  if (types != nullptr &&
+      (!types->is_array() || types->size() != model->sliding_window.size())) {
     throw UsageError("{}: 'layer_types' is {}, expected {} entries",
                      config.name(), Reader::Short(*types), model->num_layers);
   }
@@ -302,9 +302,7 @@ const char* DTypeName(DType dtype) {
   return "?";
 }
 
-std::span<const char* const> SupportedArchitectures() {
-  return kArchitectures;
-}
+std::span<const char* const> SupportedArchitectures() { return kArchitectures; }
 
 ModelDescription ParseModelConfig(std::string_view config_json,
                                   std::string_view name) {
@@ -330,9 +328,9 @@ ModelDescription ParseModelConfig(std::string_view config_json,
   model.num_heads = config.Integer("num_attention_heads", std::nullopt);
   if (model.num_layers > 4096 || model.hidden_size > 1 << 20 ||
       model.intermediate_size > 1 << 22 || model.num_heads > 1 << 16) {
-    throw UsageError(
-        "{}: {} layers of {} with {} heads: larger than any model", name,
-        model.num_layers, model.hidden_size, model.num_heads);
+    throw UsageError("{}: {} layers of {} with {} heads: larger than any model",
+                     name, model.num_layers, model.hidden_size,
+                     model.num_heads);
   }
   model.num_kv_heads =
       config.Integer("num_key_value_heads", mistral ? 8 : model.num_heads);
@@ -349,8 +347,10 @@ ModelDescription ParseModelConfig(std::string_view config_json,
         "{}: the head size is {}, expected an even number of at most 1024",
         name, model.head_dim);
   }
-  model.max_position_embeddings = config.Integer(
-      "max_position_embeddings", mistral ? 131072 : llama ? 2048 : 32768);
+  model.max_position_embeddings =
+      config.Integer("max_position_embeddings", mistral ? 131072
+                                                : llama ? 2048
+                                                        : 32768);
   model.rms_norm_eps = config.Number("rms_norm_eps", 1e-6);
   model.tie_word_embeddings = config.Flag("tie_word_embeddings", false);
   const bool attention_bias =
@@ -364,8 +364,8 @@ ModelDescription ParseModelConfig(std::string_view config_json,
     throw UsageError("{}: 'hidden_act' is {}, supported is: silu", name, act);
   }
   if (config.Number("partial_rotary_factor", 1.0) != 1.0) {
-    throw UsageError("{}: 'partial_rotary_factor' other than 1 is not supported",
-                     name);
+    throw UsageError(
+        "{}: 'partial_rotary_factor' other than 1 is not supported", name);
   }
   ReadRope(config, &model);
   ReadWindows(config, &model);
@@ -454,10 +454,9 @@ RotaryConstants ModelDescription::Rotary(int max_seq_len) const {
         if (wavelength > context / low_factor) {
           frequency /= factor;
         } else if (wavelength >= context / high_factor) {
-          const float smooth = (context / wavelength - low_factor) /
-                               (high_factor - low_factor);
-          frequency =
-              (1.0f - smooth) * frequency / factor + smooth * frequency;
+          const float smooth =
+              (context / wavelength - low_factor) / (high_factor - low_factor);
+          frequency = (1.0f - smooth) * frequency / factor + smooth * frequency;
         }
         break;
       }

@@ -57,7 +57,8 @@ std::map<std::string, SafetensorsEntry> ParseSafetensorsHeader(
     }
     if (begin > end || end > data_bytes) {
       throw UsageError(
-          "{}: tensor '{}' lies at {} to {}, but the file has {} bytes of data; "
+          "{}: tensor '{}' lies at {} to {}, but the file has {} bytes of "
+          "data; "
           "it may be cut off: download it again",
           name, tensor, begin, end, data_bytes);
     }
@@ -70,10 +71,10 @@ std::map<std::string, SafetensorsEntry> ParseSafetensorsHeader(
     }
     if (overflow ||
         (ElementBytes(entry.dtype) != 0 && expected != end - begin)) {
-      throw UsageError("{}: tensor '{}' has {} bytes, its shape of {} wants {}",
-                       name, tensor, end - begin, Json(entry.shape).dump(),
-                       overflow ? "more than there can be"
-                                : std::to_string(expected));
+      throw UsageError(
+          "{}: tensor '{}' has {} bytes, its shape of {} wants {}", name,
+          tensor, end - begin, Json(entry.shape).dump(),
+          overflow ? "more than there can be" : std::to_string(expected));
     }
     entry.offset = data_begin + begin;
     entry.bytes = end - begin;

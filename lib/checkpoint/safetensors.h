@@ -13,9 +13,9 @@
 namespace rbln {
 
 struct SafetensorsEntry {
-  std::string dtype;           // as the file says: "F32", "BF16", "I64", ...
+  std::string dtype;  // as the file says: "F32", "BF16", "I64", ...
   std::vector<int64_t> shape;
-  uint64_t offset = 0;         // of the first byte, in the file
+  uint64_t offset = 0;  // of the first byte, in the file
   uint64_t bytes = 0;
 };
 

@@ -116,8 +116,7 @@ void RemoteReplicas::Give(int replica, const InputLine& line) {
   world_.Send((replica + 1) * ranks_, Tag::kLine, writer.Take());
 }
 
-bool RemoteReplicas::TakeOne(std::vector<Answer>* answers,
-                             EngineStats* stats) {
+bool RemoteReplicas::TakeOne(std::vector<Answer>* answers, EngineStats* stats) {
   const std::optional<World::Packet> packet = world_.Poll(-1, Tag::kAnswer);
   if (!packet) return false;
   State& state = states_[packet->from / ranks_ - 1];

@@ -280,7 +280,9 @@ void RankTransport::Broadcast(std::vector<std::byte>* message) {
   // Rank 0 may have nothing to do for as long as its job has no input.
   std::optional<World::Packet> packet;
   world_.WaitFor(
-      [&] { return (packet = world_.Poll(begin_, Tag::kBroadcast)).has_value(); },
+      [&] {
+        return (packet = world_.Poll(begin_, Tag::kBroadcast)).has_value();
+      },
       std::numeric_limits<double>::infinity());
   *message = std::move(packet->bytes);
 }

@@ -28,9 +28,8 @@ namespace fs = std::filesystem;
 
 // Copied as they were, where the checkpoint has them.
 constexpr const char* kCopiedFiles[] = {
-    "config.json",           "generation_config.json",
-    "tokenizer.json",        "tokenizer_config.json",
-    "special_tokens_map.json", "chat_template.jinja",
+    "config.json",           "generation_config.json",  "tokenizer.json",
+    "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
 };
 
 // Whether a compile writes files of this name.
@@ -147,9 +146,10 @@ class Staging {
     }
     if (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
       close(fd_);
-      throw ResourceError("{}: another compile is writing there; wait for it, "
-                          "or choose another output",
-                          path_);
+      throw ResourceError(
+          "{}: another compile is writing there; wait for it, "
+          "or choose another output",
+          path_);
     }
     try {
       CheckHoldsOnlyOurs(path_, {});
@@ -362,8 +362,7 @@ CompileReport Compile(const Checkpoint& checkpoint,
     (keep_weights ? report.kept : report.written).push_back(name);
   }
 
-  if (!report.written.empty() || !last ||
-      last->ToJson() != manifest.ToJson()) {
+  if (!report.written.empty() || !last || last->ToJson() != manifest.ToJson()) {
     if (!keep_weights) {
       CheckDisk(output, packed);
       if (settings.progress) settings.progress("pack", 0, packed);
@@ -379,12 +378,13 @@ CompileReport Compile(const Checkpoint& checkpoint,
         if (error) fs::copy_file(from, staging / name);
         continue;
       }
-      manifest.files[name] = PackWeights(
-          graphs[rank], checkpoint.weights(), threads, staging / name,
-          [&](uint64_t bytes) {
-            const uint64_t now = done.fetch_add(bytes) + bytes;
-            if (settings.progress) settings.progress("pack", now, packed);
-          });
+      manifest.files[name] =
+          PackWeights(graphs[rank], checkpoint.weights(), threads,
+                      staging / name, [&](uint64_t bytes) {
+                        const uint64_t now = done.fetch_add(bytes) + bytes;
+                        if (settings.progress)
+                          settings.progress("pack", now, packed);
+                      });
     }
     if (!keep_weights) report.source_bytes = checkpoint.weights().total_bytes();
     for (const auto& [name, content] : small) {
@@ -399,9 +399,9 @@ CompileReport Compile(const Checkpoint& checkpoint,
   for (const auto& [name, file] : manifest.files) {
     report.output_bytes += file.size;
   }
-  report.seconds = std::chrono::duration<double>(
-                       std::chrono::steady_clock::now() - start)
-                       .count();
+  report.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+          .count();
   return report;
 }
 

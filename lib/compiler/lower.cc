@@ -108,8 +108,8 @@ ProgramT LowerGraph(const Graph& graph, const ModelDescription& model,
       auto value = std::make_unique<ValueT>();
       value->name = from.name;
       value->row_kind = from.rows;
-      value->rows = from.rows == RowKind::Tokens ? options.rows
-                                                 : options.logits_rows;
+      value->rows =
+          from.rows == RowKind::Tokens ? options.rows : options.logits_rows;
       value->columns = from.columns;
       value->format = from.format;
       value->row_bytes = RowBytes(from.format, from.columns);
@@ -160,15 +160,14 @@ ProgramT LowerGraph(const Graph& graph, const ModelDescription& model,
       MatmulTile tile =
           DefaultTile(options.isa, weight.format, rows, weight.inputs);
       if (options.tuner != nullptr) {
-        const std::vector<MeasuredTile>& measured = options.tuner->Choose(
-            weight.format, rows, weight.inputs,
-            from.epilogue == Epilogue::SiluGate);
+        const std::vector<MeasuredTile>& measured =
+            options.tuner->Choose(weight.format, rows, weight.inputs,
+                                  from.epilogue == Epilogue::SiluGate);
         tile = measured[0].tile;
         for (const MeasuredTile& m : measured) {
           auto candidate = std::make_unique<CandidateT>();
-          candidate->kernel =
-              fmt::format("{}x{}, {} inputs", m.tile.rows, m.tile.panels,
-                          m.tile.inputs);
+          candidate->kernel = fmt::format("{}x{}, {} inputs", m.tile.rows,
+                                          m.tile.panels, m.tile.inputs);
           candidate->microseconds = static_cast<float>(m.microseconds);
           op->measured.push_back(std::move(candidate));
         }

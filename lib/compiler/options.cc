@@ -33,12 +33,28 @@ constexpr int kMaxPrefillChunk = 4096;
 constexpr int kBlockUnit = 16;
 
 // Sampling defaults that a config may set, under the names of README.md.
-constexpr const char* kSamplingKeys[] = {
-    "n", "temperature", "top_p", "top_k", "min_p", "seed", "max_tokens",
-    "min_tokens", "stop", "stop_token_ids", "ignore_eos",
-    "include_stop_str_in_output", "skip_special_tokens", "presence_penalty",
-    "frequency_penalty", "repetition_penalty", "logit_bias", "logprobs",
-    "prompt_logprobs", "bad_words", "truncate_prompt_tokens", "echo"};
+constexpr const char* kSamplingKeys[] = {"n",
+                                         "temperature",
+                                         "top_p",
+                                         "top_k",
+                                         "min_p",
+                                         "seed",
+                                         "max_tokens",
+                                         "min_tokens",
+                                         "stop",
+                                         "stop_token_ids",
+                                         "ignore_eos",
+                                         "include_stop_str_in_output",
+                                         "skip_special_tokens",
+                                         "presence_penalty",
+                                         "frequency_penalty",
+                                         "repetition_penalty",
+                                         "logit_bias",
+                                         "logprobs",
+                                         "prompt_logprobs",
+                                         "bad_words",
+                                         "truncate_prompt_tokens",
+                                         "echo"};
 
 std::vector<std::string> KnownKeys() {
   std::vector<std::string> keys;
@@ -92,8 +108,10 @@ Json ToJson(const YAML::Node& node, const std::string& origin) {
   const auto scalar = [&](const YAML::Node& item) -> Json {
     if (item.IsNull()) return nullptr;
     if (item.IsScalar()) return ScalarToJson(item);
-    throw UsageError("{}: expected a value, or one list or map of values, "
-                     "found another level below it", origin);
+    throw UsageError(
+        "{}: expected a value, or one list or map of values, "
+        "found another level below it",
+        origin);
   };
   if (node.IsSequence()) {
     Json array = Json::array();
@@ -249,9 +267,8 @@ void ResolveBatchSizes(const Reader& read, CompileOptions* options) {
   if (options->batch_size > kMaxBatchSize) {
     read.Fail("batch_size", fmt::format("expected at most {}", kMaxBatchSize));
   }
-  std::vector<int> sizes =
-      read.Integers("decoder_batch_sizes")
-          .value_or(std::vector<int>{options->batch_size});
+  std::vector<int> sizes = read.Integers("decoder_batch_sizes")
+                               .value_or(std::vector<int>{options->batch_size});
   if (sizes.empty()) {
     read.Fail("decoder_batch_sizes", "expected at least one size");
   }
@@ -272,10 +289,10 @@ void ResolveBatchSizes(const Reader& read, CompileOptions* options) {
   }
   if (sizes.front() != options->batch_size) {
     sizes.insert(sizes.begin(), options->batch_size);
-    options->warnings.push_back(fmt::format(
-        "{}: decoder_batch_sizes: {} added, since batch_size is {}",
-        read.Origin("decoder_batch_sizes"), options->batch_size,
-        options->batch_size));
+    options->warnings.push_back(
+        fmt::format("{}: decoder_batch_sizes: {} added, since batch_size is {}",
+                    read.Origin("decoder_batch_sizes"), options->batch_size,
+                    options->batch_size));
   }
   options->decoder_batch_sizes = std::move(sizes);
 }
@@ -287,19 +304,18 @@ void ResolveAttention(const Reader& read, const ModelDescription& model,
   if (const int longest = model.LongestSequence();
       options->max_seq_len > longest) {
     read.Fail("max_seq_len",
-              fmt::format("the model's own limit (max_position_embeddings) is "
-                          "{}{}",
-                          model.max_position_embeddings,
-                          longest > model.max_position_embeddings
-                              ? fmt::format(", and its RoPE scaling covers {}",
-                                            longest)
-                              : ""));
+              fmt::format(
+                  "the model's own limit (max_position_embeddings) is "
+                  "{}{}",
+                  model.max_position_embeddings,
+                  longest > model.max_position_embeddings
+                      ? fmt::format(", and its RoPE scaling covers {}", longest)
+                      : ""));
   }
-  const std::optional<int> partition =
-      read.Integer("kvcache_partition_len", 1);
+  const std::optional<int> partition = read.Integer("kvcache_partition_len", 1);
   std::optional<AttnImpl> impl = read.Choice<AttnImpl>(
-      "attn_impl", {{"eager", AttnImpl::kEager},
-                    {"flash_attn", AttnImpl::kFlashAttn}});
+      "attn_impl",
+      {{"eager", AttnImpl::kEager}, {"flash_attn", AttnImpl::kFlashAttn}});
   if (partition && impl == AttnImpl::kEager) {
     options->warnings.push_back(
         read.Origin("attn_impl") +
@@ -368,15 +384,15 @@ void ResolveAttention(const Reader& read, const ModelDescription& model,
                             size, kBlockUnit));
     }
   }
-  const int sequence_blocks = (length + options->kvcache_block_size - 1) /
-                              options->kvcache_block_size;
+  const int sequence_blocks =
+      (length + options->kvcache_block_size - 1) / options->kvcache_block_size;
   options->kvcache_num_blocks =
       read.Integer("kvcache_num_blocks", 1).value_or(0);
   if (options->kvcache_num_blocks > 0 &&
       options->kvcache_num_blocks < sequence_blocks) {
-    read.Fail("kvcache_num_blocks",
-              fmt::format("one full sequence takes {} blocks",
-                          sequence_blocks));
+    read.Fail(
+        "kvcache_num_blocks",
+        fmt::format("one full sequence takes {} blocks", sequence_blocks));
   }
   if (options->kvcache_num_blocks > 0 &&
       options->kvcache_num_blocks <
@@ -398,18 +414,16 @@ void ResolveFormats(const Reader& read, const ModelDescription& model,
           .value_or(model.dtype == DType::kFloat32 ? WeightFormat::kFloat32
                                                    : WeightFormat::kBFloat16);
   const bool wide = dtype == WeightFormat::kFloat32;
-  options->weights =
-      read.Choice<WeightFormat>("quantization.weights",
-                                {{"int8", WeightFormat::kInt8},
-                                 {"int4", WeightFormat::kInt4}})
-          .value_or(dtype);
+  options->weights = read.Choice<WeightFormat>("quantization.weights",
+                                               {{"int8", WeightFormat::kInt8},
+                                                {"int4", WeightFormat::kInt4}})
+                         .value_or(dtype);
   const bool quantized = options->weights != dtype;
   options->activations =
-      read.Choice<ActivationFormat>(
-              "quantization.activations",
-              {{"float32", ActivationFormat::kFloat32},
-               {"bfloat16", ActivationFormat::kBFloat16},
-               {"int8", ActivationFormat::kInt8}})
+      read.Choice<ActivationFormat>("quantization.activations",
+                                    {{"float32", ActivationFormat::kFloat32},
+                                     {"bfloat16", ActivationFormat::kBFloat16},
+                                     {"int8", ActivationFormat::kInt8}})
           .value_or(quantized ? ActivationFormat::kInt8
                     : wide    ? ActivationFormat::kFloat32
                               : ActivationFormat::kBFloat16);
@@ -426,7 +440,9 @@ void ResolveFormats(const Reader& read, const ModelDescription& model,
     read.Fail("quantization.activations",
               fmt::format("expected {}, which is what weights in {} are "
                           "multiplied by",
-                          quantized ? "int8" : wide ? "float32" : "bfloat16",
+                          quantized ? "int8"
+                          : wide    ? "float32"
+                                    : "bfloat16",
                           quantized ? "int8 and int4"
                           : wide    ? "float32"
                                     : "bfloat16"));
@@ -484,8 +500,9 @@ CompileConfig CompileConfig::FromFile(const std::string& path) {
   CompileConfig config;
   try {
     if (const int line = SecondDocument(text); line > 0) {
-      throw UsageError("{}:{}: expected one document, found more behind its end",
-                       path, line);
+      throw UsageError(
+          "{}:{}: expected one document, found more behind its end", path,
+          line);
     }
     const YAML::Node root = YAML::Load(text);
     if (root.IsNull()) return config;
@@ -506,8 +523,7 @@ CompileConfig CompileConfig::FromFile(const std::string& path) {
     for (const auto& item : root) {
       std::string key = item.first.Scalar();
       const int line = item.first.Mark().line + 1;
-      const std::string bare =
-          key.starts_with("rbln_") ? key.substr(5) : key;
+      const std::string bare = key.starts_with("rbln_") ? key.substr(5) : key;
       if (bare != "quantization" && bare != "sampling") {
         put(key, item.second, line);
         continue;
@@ -586,8 +602,8 @@ CompileOptions ResolveOptions(const CompileConfig& config,
   if (options.prefill_chunk_size % kPrefillUnit != 0 ||
       options.prefill_chunk_size > kMaxPrefillChunk) {
     read.Fail("prefill_chunk_size",
-              fmt::format("expected a multiple of {}, at most {}",
-                          kPrefillUnit, kMaxPrefillChunk));
+              fmt::format("expected a multiple of {}, at most {}", kPrefillUnit,
+                          kMaxPrefillChunk));
   }
   const int ranks = read.Integer("tensor_parallel_size", 1).value_or(1);
   const std::string why =

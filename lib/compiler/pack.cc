@@ -31,7 +31,7 @@ uint16_t RoundToBf16(float x) {
 
 // Where a packed output column comes from.
 struct Column {
-  int tensor;  // -1: padding
+  int tensor;   // -1: padding
   int64_t row;  // of this rank's share
 };
 
@@ -69,7 +69,8 @@ float LargestWeight(Format format) {
 }
 
 // Reads the rows of panels [begin, end) as (16 * panels, inputs) floats, rows
-// of padding as zeros. Rows that follow each other in a tensor are read at once.
+// of padding as zeros. Rows that follow each other in a tensor are read at
+// once.
 void ReadPanels(const GraphWeight& weight, const WeightSource& source,
                 int64_t begin, int64_t end, std::vector<float>* rows) {
   const int64_t inputs = std::max(1, weight.inputs);
@@ -137,8 +138,10 @@ void CheckRows(const GraphWeight& weight, int64_t first,
 void PackPanel(const GraphWeight& weight, const KernelTable& kernels,
                const float* rows, std::byte* out) {
   const int inputs = weight.inputs;
-  if (weight.format == Format::Int8) return kernels.pack_int8(rows, inputs, out);
-  if (weight.format == Format::Int4) return kernels.pack_int4(rows, inputs, out);
+  if (weight.format == Format::Int8)
+    return kernels.pack_int8(rows, inputs, out);
+  if (weight.format == Format::Int4)
+    return kernels.pack_int4(rows, inputs, out);
   if (weight.format == Format::Float32) {
     float* to = reinterpret_cast<float*>(out);
     for (int k = 0; k < inputs; ++k) {
@@ -221,9 +224,7 @@ WeightsLayout LayOut(const Graph& graph) {
 
 }  // namespace
 
-uint64_t PackedBytes(const Graph& graph) {
-  return LayOut(graph).file_bytes();
-}
+uint64_t PackedBytes(const Graph& graph) { return LayOut(graph).file_bytes(); }
 
 ManifestFile PackWeights(const Graph& graph, const WeightSource& source,
                          int threads, const std::string& path,

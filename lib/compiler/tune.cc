@@ -29,8 +29,8 @@ constexpr int64_t kRunWork = int64_t{1} << 29;
 constexpr int kRepetitions = 7;
 // The default is kept against what is faster by less: times are not that exact.
 constexpr double kMargin = 0.97;
-// Of the kernels: what others' tiles took says nothing about these. To be raised
-// with every change of speed.
+// Of the kernels: what others' tiles took says nothing about these. To be
+// raised with every change of speed.
 constexpr int kKernels = 5;
 
 std::vector<MatmulTile> Candidates(const KernelTable& kernels, Format format,
@@ -38,8 +38,8 @@ std::vector<MatmulTile> Candidates(const KernelTable& kernels, Format format,
   std::vector<MatmulTile> tiles = {
       DefaultTile(kernels.isa, format, rows, inputs)};
   const auto add = [&](MatmulTile tile) {
-    const bool known = std::any_of(
-        tiles.begin(), tiles.end(), [&](const MatmulTile& other) {
+    const bool known =
+        std::any_of(tiles.begin(), tiles.end(), [&](const MatmulTile& other) {
           return other.rows == tile.rows && other.panels == tile.panels &&
                  std::min(other.inputs, inputs) == tile.inputs;
         });
@@ -93,8 +93,7 @@ class Tuner::Bench {
     const uint64_t panel_bytes = PanelBytes(format, inputs);
     const uint64_t x_row = RowBytes(MatmulInput(format), inputs);
     int64_t panels = std::min<int64_t>(
-        kRunBytes / panel_bytes,
-        kRunWork / (int64_t{rows} * inputs * kPanel));
+        kRunBytes / panel_bytes, kRunWork / (int64_t{rows} * inputs * kPanel));
     panels = std::max<int64_t>(panels, 4 * team_.size()) / 2 * 2;
     const uint64_t out_row =
         RowBytes(Format::Float32, static_cast<int>(panels) * kPanel);
@@ -139,8 +138,8 @@ class Tuner::Bench {
   void Reserve(uint64_t bytes) {
     if (rows_.size() >= bytes) return;
     rows_ = Region(bytes, "measuring tiles");
-    // Numbers in every format. Memory that nobody has written is one page at many
-    // addresses, which caches do not take for many.
+    // Numbers in every format. Memory that nobody has written is one page at
+    // many addresses, which caches do not take for many.
     std::memset(rows_.data(), 0x3c, rows_.size());
   }
 
@@ -164,9 +163,9 @@ Tuner::Tuner(const KernelTable& kernels, int threads, uint64_t working_set,
     for (const auto& [key, tiles] : file.at(machine_).items()) {
       std::vector<MeasuredTile> measured;
       for (const Json& tile : tiles) {
-        measured.push_back({{tile.at("rows"), tile.at("panels"),
-                             tile.at("inputs")},
-                            tile.at("microseconds")});
+        measured.push_back(
+            {{tile.at("rows"), tile.at("panels"), tile.at("inputs")},
+             tile.at("microseconds")});
       }
       if (!measured.empty()) measured_[key] = std::move(measured);
     }
@@ -222,12 +221,12 @@ std::vector<MeasuredTile> Tuner::Measure(Format format, int rows, int inputs,
                      return a.microseconds < b.microseconds;
                    });
   if (measured[0].microseconds > stay) {
-    const auto first = std::find_if(
-        measured.begin(), measured.end(), [&](const MeasuredTile& m) {
-          return m.tile.rows == tiles[0].rows &&
-                 m.tile.panels == tiles[0].panels &&
-                 m.tile.inputs == tiles[0].inputs;
-        });
+    const auto first = std::find_if(measured.begin(), measured.end(),
+                                    [&](const MeasuredTile& m) {
+                                      return m.tile.rows == tiles[0].rows &&
+                                             m.tile.panels == tiles[0].panels &&
+                                             m.tile.inputs == tiles[0].inputs;
+                                    });
     std::rotate(measured.begin(), first, first + 1);
   }
   return measured;

@@ -141,9 +141,9 @@ Engine::Engine(Executor& executor, const Tokenizer& tokenizer,
                                            executor.kv_fingerprint());
   }
   if (!options_.trace.empty()) {
-    trace_ = std::make_unique<Trace>(options_.trace,
-                                     manifest.decoder_batch_sizes,
-                                     manifest.prefill_chunk_size);
+    trace_ =
+        std::make_unique<Trace>(options_.trace, manifest.decoder_batch_sizes,
+                                manifest.prefill_chunk_size);
   }
 }
 
@@ -217,7 +217,7 @@ void Engine::Add(Request request) {
   group.bad_words = BadWordTokens(request.params.bad_words, tokenizer_);
   group.stop_ids = request.params.stop_token_ids;
   group.stop_ids.insert(group.stop_ids.end(), options_.eos_token_ids.begin(),
-                         options_.eos_token_ids.end());
+                        options_.eos_token_ids.end());
   std::erase_if(group.stop_ids,
                 [&](TokenId id) { return id < 0 || id >= vocab_size; });
   if (request.params.guide) {
@@ -267,8 +267,7 @@ int Engine::PeakBlocks(int num_tokens) const {
   if (window_ == 0) return all;
   // A window and the rows of a step; it need not begin where a block does.
   return std::min(
-      all,
-      blocks_.BlocksFor(window_ - 1 + limits_.max_num_batched_tokens) + 1);
+      all, blocks_.BlocksFor(window_ - 1 + limits_.max_num_batched_tokens) + 1);
 }
 
 int Engine::OwedBlocks(const Sequence& sequence) const {
@@ -282,9 +281,9 @@ bool Engine::CanAdmit(const Sequence& sequence, int owed) const {
   const int free = blocks_.num_free() - owed;
   // Only where memory is short does it matter what others hold already.
   return needed <= free ||
-         std::max(0, needed - blocks_.Match(sequence.tokens,
-                                            ReusableLimit(sequence))
-                                  .held_blocks) <= free;
+         std::max(
+             0, needed - blocks_.Match(sequence.tokens, ReusableLimit(sequence))
+                             .held_blocks) <= free;
 }
 
 bool Engine::WaitsForPrefix(const Sequence& sequence) const {
@@ -364,8 +363,8 @@ void Engine::Admit() {
     }
     // Nobody overtakes a sequence for which there is no memory yet.
     if (!running_.empty() && !CanAdmit(sequence, owed)) break;
-    sequence.computed = blocks_.Reuse(
-        sequence.tokens, ReusableLimit(sequence), sequence.blocks);
+    sequence.computed = blocks_.Reuse(sequence.tokens, ReusableLimit(sequence),
+                                      sequence.blocks);
     ReleasePassed(sequence);
     LoadPrefix(sequence);
     if (!sequence.started) {
@@ -507,9 +506,9 @@ void Engine::Run(const std::vector<Scheduled>& plan,
   stats_.sample_seconds +=
       std::chrono::duration<double>(Clock::now() - computed).count();
   if (trace_ != nullptr) {
-    trace_->Step({program, start, computed, decode_rows,
-                  num_rows - decode_rows, num_running(), num_waiting(),
-                  blocks_.num_free(), stats_.preemptions});
+    trace_->Step({program, start, computed, decode_rows, num_rows - decode_rows,
+                  num_running(), num_waiting(), blocks_.num_free(),
+                  stats_.preemptions});
   }
 }
 
@@ -528,8 +527,8 @@ bool Engine::Advance(Sequence& sequence, std::span<const float> logits,
   state.bad_words = sequence.group->bad_words;
   if (Guide* const guide = sequence.group->guide; guide != nullptr) {
     if (sequence.guide == nullptr) {
-      sequence.guide = std::make_unique<Guide::Cursor>(
-          *guide, sequence.text.at_start());
+      sequence.guide =
+          std::make_unique<Guide::Cursor>(*guide, sequence.text.at_start());
     }
     try {
       state.allowed = &sequence.guide->Allowed();
@@ -610,10 +609,9 @@ void Engine::Fail(Sequence& sequence, const std::string& problem) {
   const std::string& text = sequence.text.text();
   size_t begin = text.size() - std::min(text.size(), kShown);
   while (begin < text.size() && (text[begin] & 0xC0) == 0x80) ++begin;
-  group.result.error =
-      fmt::format("{}: {} (after {} tokens, behind '{}')",
-                  group.request.params.guide->name, problem,
-                  sequence.output().size(), text.substr(begin));
+  group.result.error = fmt::format(
+      "{}: {} (after {} tokens, behind '{}')", group.request.params.guide->name,
+      problem, sequence.output().size(), text.substr(begin));
 }
 
 void Engine::Finish(Sequence& sequence, std::vector<Finished>& finished) {

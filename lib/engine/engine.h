@@ -129,8 +129,8 @@ struct EngineStats {
 class Engine {
  public:
   // `executor` and `tokenizer` must outlive the engine. Throws as
-  // ResolveLimits does, and Error(kResource) where the prefix cache or the trace
-  // cannot be written.
+  // ResolveLimits does, and Error(kResource) where the prefix cache or the
+  // trace cannot be written.
   Engine(Executor& executor, const Tokenizer& tokenizer, EngineOptions options);
   ~Engine();
 
@@ -195,7 +195,7 @@ class Engine {
   const EngineOptions options_;
   const EngineLimits limits_;
   std::vector<int> programs_;  // rows, ascending
-  const int window_;  // no layer looks back further; 0: one does
+  const int window_;           // no layer looks back further; 0: one does
   BlockManager blocks_;
   Sampler sampler_;
   // What it works out is nobody's state.

@@ -106,8 +106,7 @@ bool PrefixStore::Load(const std::string& name, std::span<std::byte> block) {
 
 void PrefixStore::Save(const std::string& name,
                        std::span<const std::byte> block) {
-  const uint64_t size =
-      kMagic.size() + kDigits + block.size() + kDigestBytes;
+  const uint64_t size = kMagic.size() + kDigits + block.size() + kDigestBytes;
   if (!writable_ || size > max_bytes_ || known_.contains(name)) return;
   const std::string path = Path(name);
   std::error_code ignored;

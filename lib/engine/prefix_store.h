@@ -37,8 +37,8 @@ class PrefixStore {
   // it is the first of a sequence).
   std::string Name(const std::string& previous,
                    std::span<const TokenId> tokens) const;
-  // Fills `block` from the file of this name. False, with nothing changed, where
-  // there is none, or none that is whole.
+  // Fills `block` from the file of this name. False, with nothing changed,
+  // where there is none, or none that is whole.
   bool Load(const std::string& name, std::span<std::byte> block);
   // Keeps a block, unless it is there already. What cannot be written is left
   // out, with one warning.
@@ -58,7 +58,7 @@ class PrefixStore {
   bool writable_ = true;
   bool warned_ = false;
   std::unordered_set<std::string> known_;  // names that are on disk
-  std::vector<std::byte> buffer_;  // of a block that is not checked yet
+  std::vector<std::byte> buffer_;          // of a block that is not checked yet
 };
 
 }  // namespace rbln

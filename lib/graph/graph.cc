@@ -62,7 +62,8 @@ int Graph::AddValue(std::string name, int columns, RowKind rows) {
 
 int Graph::AddWeight(std::string name, std::vector<std::string> tensors,
                      std::vector<int> tensor_outputs, int inputs) {
-  weights.push_back({.name = std::move(name), .tensors = std::move(tensors),
+  weights.push_back({.name = std::move(name),
+                     .tensors = std::move(tensors),
                      .tensor_outputs = std::move(tensor_outputs),
                      .inputs = inputs});
   return static_cast<int>(weights.size()) - 1;
@@ -91,9 +92,8 @@ void VerifyGraph(const Graph& graph) {
   for (const GraphOp& op : graph.ops) {
     const auto require = [&op](bool condition, const char* what) {
       if (!condition) {
-        throw std::logic_error(fmt::format("graph: {} '{}': {}",
-                                           GraphOpName(op.kind), op.name,
-                                           what));
+        throw std::logic_error(fmt::format(
+            "graph: {} '{}': {}", GraphOpName(op.kind), op.name, what));
       }
     };
     const auto value = [&](int index) -> const GraphValue& {
@@ -118,9 +118,9 @@ void VerifyGraph(const Graph& graph) {
               "the input has another width than the weight");
       require(outputs == value(op.output).columns,
               "the output has another width than the weight");
-      require(op.bias < 0 ||
-                  graph.weights[op.bias].Outputs() == weight.Outputs(),
-              "the bias has another width than the weight");
+      require(
+          op.bias < 0 || graph.weights[op.bias].Outputs() == weight.Outputs(),
+          "the bias has another width than the weight");
     }
     if (op.kind == GraphOpKind::kAllReduce) {
       require(value(op.inputs.at(0)).columns == value(op.output).columns,
@@ -150,19 +150,18 @@ std::string DumpGraph(const Graph& graph) {
     for (const int weight : {op.weight, op.bias}) {
       if (weight < 0) continue;
       const GraphWeight& w = graph.weights[weight];
-      inputs.push_back(fmt::format("@{}:{}{}", w.name, FormatName(w.format),
-                                   w.inputs == 0
-                                       ? fmt::format("[{}]", w.Outputs())
-                                       : fmt::format("[{}x{}]", w.Outputs(),
-                                                     w.inputs)));
+      inputs.push_back(fmt::format(
+          "@{}:{}{}", w.name, FormatName(w.format),
+          w.inputs == 0 ? fmt::format("[{}]", w.Outputs())
+                        : fmt::format("[{}x{}]", w.Outputs(), w.inputs)));
     }
     if (op.output >= 0) {
       const GraphValue& out = graph.values[op.output];
       text += fmt::format("%{}:{}[{}] = ", out.name, FormatName(out.format),
                           out.columns);
     }
-    text += fmt::format("{}({})", GraphOpName(op.kind),
-                        fmt::join(inputs, ", "));
+    text +=
+        fmt::format("{}({})", GraphOpName(op.kind), fmt::join(inputs, ", "));
     if (op.layer >= 0) text += fmt::format(" layer={}", op.layer);
     if (op.window > 0) text += fmt::format(" window={}", op.window);
     if (op.epilogue != Epilogue::None) {

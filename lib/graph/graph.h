@@ -72,13 +72,13 @@ struct GraphOp {
   GraphOpKind kind;
   std::string name;
   std::vector<int> inputs = {};  // values
-  int output = -1;          // value; may be an input, which is then overwritten
+  int output = -1;  // value; may be an input, which is then overwritten
   int weight = -1;
   int bias = -1;  // for kRopeKv: weight and bias are the norms of q and of k
   int layer = -1;
   int window = 0;
   float epsilon = 0;
-  float scale = 1;  // of what kRotary computes
+  float scale = 1;      // of what kRotary computes
   int first_token = 0;  // kEmbed: the token of the weight's first row
   Epilogue epilogue = Epilogue::None;
 };

@@ -192,8 +192,7 @@ void WriteChoice(const PromptLine& line, const Finished& result, size_t prompt,
   const bool chat = line.form == LineForm::kChatCompletions;
   to.BeginObject();
   to.Key("index");
-  to.Integer(
-      static_cast<int64_t>(prompt * result.completions.size() + number));
+  to.Integer(static_cast<int64_t>(prompt * result.completions.size() + number));
   if (chat) {
     to.Key("message");
     to.BeginObject();

@@ -41,8 +41,8 @@ struct JobOptions {
   int64_t shards = 1;
   // The number of a signal that asks the job to end, or 0. Asked at each step.
   std::function<int()> interrupted = [] { return 0; };
-  // Where the job ends early, cleanly: after so many seconds, or when more lines
-  // than this carry an error. Negative: never.
+  // Where the job ends early, cleanly: after so many seconds, or when more
+  // lines than this carry an error. Negative: never.
   double max_seconds = -1;
   int64_t max_errors = -1;
 };
@@ -59,8 +59,8 @@ class Job {
   ~Job();
 
   // Answers every line that `output` does not have, together with `replicas`
-  // where there are some. Does not end `output` when the job ended early. Throws
-  // Error(kResource) when reading or writing fails.
+  // where there are some. Does not end `output` when the job ended early.
+  // Throws Error(kResource) when reading or writing fails.
   JobResult Run(LineReader& input, JobOutput& output,
                 Replicas* replicas = nullptr);
   // Answers what `coordinator` hands out, until it ends.

@@ -133,8 +133,8 @@ class NearReader {
     if (offset < begin_ || offset + bytes > begin_ + window_.size()) {
       // Some of what is asked for next lies before it.
       begin_ = offset - std::min(offset, kBehind);
-      const uint64_t end = std::max(
-          offset + bytes, std::min(begin_ + kWindow, file_.size()));
+      const uint64_t end =
+          std::max(offset + bytes, std::min(begin_ + kWindow, file_.size()));
       window_.resize(end - begin_);
       file_.Read(begin_, std::as_writable_bytes(std::span(window_)));
     }

@@ -9,9 +9,8 @@ namespace rbln {
 void LineWork::Start(const InputLine& input) {
   PromptLine line =
       input.too_long
-          ? BadPromptLine(
-                input.index, input.number,
-                fmt::format("longer than {} bytes", max_line_bytes_))
+          ? BadPromptLine(input.index, input.number,
+                          fmt::format("longer than {} bytes", max_line_bytes_))
           : ParsePromptLine(input.text, input.index, input.number, context_);
   std::vector<Request> requests;
   if (!line.error) {

@@ -16,8 +16,8 @@ namespace rbln {
 
 // A line of the input, not yet looked at.
 struct InputLine {
-  int64_t index = 0;   // of the answer, from 0
-  int64_t number = 0;  // of the line in the file, from 1
+  int64_t index = 0;      // of the answer, from 0
+  int64_t number = 0;     // of the line in the file, from 1
   bool too_long = false;  // and left out
   std::string text;
 };

@@ -22,9 +22,9 @@ std::string ProgressLine(const ProgressState& state, const TokenRates& rates,
   if (state.fraction > 0) {
     line += fmt::format(" ({:.0f}%)", 100 * state.fraction);
   }
-  line += fmt::format(
-      ", in {:.1f}, out {:.1f} tokens/s, {} running, {} waiting", rates.in,
-      rates.out, state.running, state.waiting);
+  line +=
+      fmt::format(", in {:.1f}, out {:.1f} tokens/s, {} running, {} waiting",
+                  rates.in, rates.out, state.running, state.waiting);
   if (state.fraction > 0 && state.fraction < 1) {
     line += ", " + Duration(seconds * (1 - state.fraction) / state.fraction) +
             " left";

@@ -24,8 +24,9 @@ class GroupCursor {
   RBLN_INLINE_MEMBER GroupCursor(const KvLayout& kv, const std::byte* cache,
                                  const int32_t* blocks, int layer, int kv_head,
                                  int position)
-      : base_(cache + (static_cast<int64_t>(layer) * kv.num_kv_heads +
-                       kv_head) * static_cast<int64_t>(kv.slice_bytes)),
+      : base_(cache +
+              (static_cast<int64_t>(layer) * kv.num_kv_heads + kv_head) *
+                  static_cast<int64_t>(kv.slice_bytes)),
         block_(blocks + position / kv.block_size),
         block_bytes_(static_cast<int64_t>(kv.block_bytes)),
         group_bytes_(static_cast<int64_t>(kv.group_bytes)),
@@ -122,8 +123,8 @@ void RopeKv(const RopeKvArgs& args, int begin, int end) {
     } else if (kv.format == kFormatInt8) {
       const Int8Group layout{dim, padded};
       float* scales = reinterpret_cast<float*>(at + layout.Scales());
-      scales[lane] = QuantizeHead(
-          k_head, dim, 128, at, [&](int d) { return layout.KeyAt(lane, d); });
+      scales[lane] = QuantizeHead(k_head, dim, 128, at,
+                                  [&](int d) { return layout.KeyAt(lane, d); });
       scales[16 + lane] = QuantizeHead(
           v_head, dim, 0, at, [&](int d) { return layout.ValueAt(lane, d); });
     } else {
@@ -151,8 +152,8 @@ struct Combined {
   float largest;
   float sum;
 };
-// The same of one partition and many queries, each sum in lanes, which are added
-// at its end.
+// The same of one partition and many queries, each sum in lanes, which are
+// added at its end.
 struct Running {
   float* largest;  // (queries)
   float* lanes;    // (queries, 16), behind the largest
@@ -194,9 +195,8 @@ struct AttentionState {
 constexpr int kFetchEvery = 4;
 // scores[query][key] = q . k * factor, for one tile of keys.
 template <typename Kv, int kQueries>
-RBLN_INLINE void ScoreTile(const Query* queries,
-                           const std::byte* const* groups, Fetch& fetch,
-                           int dim, float factor, float* scores) {
+RBLN_INLINE void ScoreTile(const Query* queries, const std::byte* const* groups,
+                           Fetch& fetch, int dim, float factor, float* scores) {
   V acc[kQueries][kTileGroups];
   Unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
     Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
@@ -218,8 +218,9 @@ RBLN_INLINE void ScoreTile(const Query* queries,
   int d = 0;
   for (; d + kFetchEvery <= dim; d += kFetchEvery) {
     fetch.SharedStep();
-    Unroll<kFetchEvery>(
-        [&](auto i) __attribute__((always_inline)) { add(d + i.value); });
+    Unroll<kFetchEvery>([&](auto i) __attribute__((always_inline)) {
+      add(d + i.value);
+    });
   }
   for (; d < dim; ++d) add(d);
   Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
@@ -236,8 +237,8 @@ template <int kQueries>
 struct TileSoftmax {
   int begin[kQueries];  // keys of the tile, within it
   int end[kQueries];
-  // By query: the largest score of the tiles before and of this one, whose weights
-  // are 2^(score - shift); and what the sums of both are multiplied by.
+  // By query: the largest score of the tiles before and of this one, whose
+  // weights are 2^(score - shift); and what the sums of both are multiplied by.
   alignas(64) float old[16];
   alignas(64) float shift[16];
   alignas(64) float before[16];
@@ -261,8 +262,8 @@ struct TileSoftmax {
                           end[i] - g.value * 16, Broadcast(kMinusInfinity)));
         });
       }
-      highest[i] = Max(Max(Load(at), Load(at + 16)),
-                       Max(Load(at + 32), Load(at + 48)));
+      highest[i] =
+          Max(Max(Load(at), Load(at + 16)), Max(Load(at + 32), Load(at + 48)));
     }
     // Lanes behind the queries are of no use, and do no harm.
     const V largest = Max(LargestOf(highest), Broadcast(kLowestScore));
@@ -283,16 +284,16 @@ struct TileSoftmax {
   }
   // The weights of one query, whose sum moves on by them.
   RBLN_INLINE_MEMBER void Weights(int i, const float* scores, Running running,
-                                V (&weights)[kTileGroups]) const {
+                                  V (&weights)[kTileGroups]) const {
     const V down = Broadcast(shift[i]);
     Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
-      weights[g.value] = Exp2Down(
-          Sub(Load(scores + i * kKeyTile + g.value * 16), down));
+      weights[g.value] =
+          Exp2Down(Sub(Load(scores + i * kKeyTile + g.value * 16), down));
     });
     const V sum = Add(Add(weights[0], weights[1]), Add(weights[2], weights[3]));
     float* const lanes = running.lanes + i * 16;
-    Store(lanes, Fma(sum, Broadcast(now[i]),
-                     Mul(Load(lanes), Broadcast(before[i]))));
+    Store(lanes,
+          Fma(sum, Broadcast(now[i]), Mul(Load(lanes), Broadcast(before[i]))));
   }
   // Keys that any query sees.
   RBLN_INLINE_MEMBER int First() const {
@@ -370,8 +371,7 @@ class FloatTiles {
   FloatTiles(const AttentionArgs& args, const AttentionState& state)
       : args_(args), state_(state) {}
 
-  void Add(int query, int tile, const std::byte* const* groups,
-           Fetch& fetch) {
+  void Add(int query, int tile, const std::byte* const* groups, Fetch& fetch) {
     const int dim = args_.kv.head_dim;
     const int padded = PaddedHead(args_.kv);
     const Query* const queries = state_.queries + query;
@@ -416,8 +416,8 @@ class FloatTiles {
   const AttentionState& state_;
 };
 
-// The same, in whole numbers. A tile's softmax is computed between the scores of
-// the next one and its V is weighed after them: the processor then finds the
+// The same, in whole numbers. A tile's softmax is computed between the scores
+// of the next one and its V is weighed after them: the processor then finds the
 // multiplications that it can do while it waits for the softmax.
 template <int kQueries>
 class Int8Tiles {
@@ -427,8 +427,7 @@ class Int8Tiles {
         state_(state),
         layout_{args.kv.head_dim, PaddedHead(args.kv)} {}
 
-  void Add(int query, int tile, const std::byte* const* groups,
-           Fetch& fetch) {
+  void Add(int query, int tile, const std::byte* const* groups, Fetch& fetch) {
     Step& step = steps_[1 - last_];
     step.query = query;
     const std::byte* q[kQueries];
@@ -661,13 +660,13 @@ void AttendPartition(const AttentionArgs& args, const AttentionState& state,
     }
   }
   // Tiles begin at absolute multiples; a partition need not.
-  const int from = (keys.first > partition ? keys.first : partition) /
-                   kKeyTile * kKeyTile;
+  const int from =
+      (keys.first > partition ? keys.first : partition) / kKeyTile * kKeyTile;
   GroupCursor cursor = CursorOf(args, from);
   TilesAhead ahead(args, from, partition_end, Kv::kTilesAhead);
   const bool fetched = args.fetched && partition <= keys.first;
-  for (int tile = from; tile < from + Kv::kTilesAhead * kKeyTile &&
-                        tile < partition_end;
+  for (int tile = from;
+       tile < from + Kv::kTilesAhead * kKeyTile && tile < partition_end;
        tile += kKeyTile) {
     Fetch fetch = ahead.Take(kv, 1);
     if (!fetched) fetch.SharedStep();
@@ -678,12 +677,11 @@ void AttendPartition(const AttentionArgs& args, const AttentionState& state,
   typename TilesOf<Kv, 2>::Type by_two(args, state);
   typename TilesOf<Kv, 1>::Type by_one(args, state);
   static_assert(kQueryBlock == 4);
-  const int fetch_steps =
-      (queries + kQueryBlock - 1) / kQueryBlock *
-      (queries >= 4   ? by_four.FetchSteps(dim, padded)
-       : queries == 3 ? by_three.FetchSteps(dim, padded)
-       : queries == 2 ? by_two.FetchSteps(dim, padded)
-                      : by_one.FetchSteps(dim, padded));
+  const int fetch_steps = (queries + kQueryBlock - 1) / kQueryBlock *
+                          (queries >= 4   ? by_four.FetchSteps(dim, padded)
+                           : queries == 3 ? by_three.FetchSteps(dim, padded)
+                           : queries == 2 ? by_two.FetchSteps(dim, padded)
+                                          : by_one.FetchSteps(dim, padded));
   for (int tile = from; tile < partition_end; tile += kKeyTile) {
     TakeTile(&cursor, tile, partition_end, groups);
     Fetch fetch = ahead.Take(kv, fetch_steps);

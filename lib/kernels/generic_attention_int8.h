@@ -1,11 +1,11 @@
 // Attention over an int8 KV cache, in whole numbers.
 //
-// A query is held as 14 bits, hi * 128 + lo, times one scale; so are the softmax
-// weights of a tile of keys, each times the scale of its V. Both products are
-// then sums of bytes times int8, first over hi, then, 128 times that, over lo: a
-// query's parts are the signed ones of theirs, weights, which are never negative,
-// the bytes. What is lost beside the cache's own rounding is 2^-14 of the largest
-// number. The sums hold for heads of up to 1024.
+// A query is held as 14 bits, hi * 128 + lo, times one scale; so are the
+// softmax weights of a tile of keys, each times the scale of its V. Both
+// products are then sums of bytes times int8, first over hi, then, 128 times
+// that, over lo: a query's parts are the signed ones of theirs, weights, which
+// are never negative, the bytes. What is lost beside the cache's own rounding
+// is 2^-14 of the largest number. The sums hold for heads of up to 1024.
 //
 // A group of 16 positions: K by fours of the head's dimensions, each (16
 // positions, 4 dimensions), as bytes 128 above what they are; V by fours of
@@ -109,8 +109,8 @@ constexpr int kInt8Width = kGroupRegisters >= 4 * kQueries   ? 4
                                                              : 1;
 
 constexpr int kScoreParts = 4;
-// scores[query][key] = q . k, for kInt8Width groups of a tile from `first` on, in
-// parts: between(part) comes before each.
+// scores[query][key] = q . k, for kInt8Width groups of a tile from `first` on,
+// in parts: between(part) comes before each.
 template <int kQueries, typename Between>
 RBLN_INLINE void ScoreInt8(const std::byte* const* queries,
                            const std::byte* const* groups,
@@ -197,8 +197,8 @@ RBLN_INLINE Int8Scales LoadInt8Scales(const std::byte* const* groups,
 
 // Steps of what is fetched that come with a whole tile of WeighInt8.
 constexpr int kWeighSteps = 2 * kKeyTile / 16;
-// out[query] = out[query] * before[query] + weights x V * now[query], kVectors *
-// 16 columns, over groups [begin, end) of a tile.
+// out[query] = out[query] * before[query] + weights x V * now[query], kVectors
+// * 16 columns, over groups [begin, end) of a tile.
 template <int kQueries, int kVectors>
 RBLN_INLINE void WeighInt8(const Int8Weights* weights,
                            const std::byte* const* groups, Fetch& fetch,

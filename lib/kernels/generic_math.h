@@ -32,8 +32,8 @@ RBLN_INLINE constexpr void Unroll(F&& f) {
 // What is asked for of memory before its time, evenly over the steps of what is
 // computed meanwhile, so that the bus is never idle: up to four runs of lines.
 // The machine's own prefetching follows each instruction that walks memory line
-// by line, and runs ahead of it: so one instruction asks, in a loop. Unrolled, to
-// several that leap lines, it gets three fifths of the bus from a Zen 5.
+// by line, and runs ahead of it: so one instruction asks, in a loop. Unrolled,
+// to several that leap lines, it gets three fifths of the bus from a Zen 5.
 class Fetch {
  public:
   static constexpr int kMostRuns = 4;
@@ -107,8 +107,8 @@ RBLN_INLINE V Exp(V x) {
   constexpr float kBeyondLinear[] = {1.9875691500e-4f, 1.3981999507e-3f,
                                      8.3334519073e-3f, 4.1665795894e-2f,
                                      1.6666665459e-1f, 5.0000001201e-1f};
-  const V p = Add(Fma(Mul(r, r), Polynomial(r, kBeyondLinear), r),
-                  Broadcast(1.0f));
+  const V p =
+      Add(Fma(Mul(r, r), Polynomial(r, kBeyondLinear), r), Broadcast(1.0f));
   return SelectLess(x, lowest, Zero(), Mul(p, PowerOfTwo(n)));
 }
 // 2^x for x <= 0, minus infinity too, as exactly; 0 below -126.5.
@@ -119,9 +119,13 @@ RBLN_INLINE V Exp2Down(V x) {
   const V magic = Broadcast(12582912.0f + 127.0f);
   const V shifted = Add(clamped, magic);
   const V r = Sub(clamped, Sub(shifted, magic));
-  constexpr float kAll[] = {
-      1.535336188319500e-4f, 1.339887440266574e-3f, 9.618437357674640e-3f,
-      5.550332471162809e-2f, 2.402264791363012e-1f, 6.931472028550421e-1f, 1.0f};
+  constexpr float kAll[] = {1.535336188319500e-4f,
+                            1.339887440266574e-3f,
+                            9.618437357674640e-3f,
+                            5.550332471162809e-2f,
+                            2.402264791363012e-1f,
+                            6.931472028550421e-1f,
+                            1.0f};
   return Mul(Polynomial(r, kAll), LowBitsToPower(shifted));
 }
 // The largest lane of each, in as many lanes.

@@ -46,9 +46,9 @@ struct RowPointers {
 template <typename P>
 struct FloatPanels {
   template <int kPanels>
-  static constexpr int kMaxRows = kFloatRegisters / kPanels < kMaxTileRows
-                                      ? kFloatRegisters / kPanels
-                                      : kMaxTileRows;
+  static constexpr int kMaxRows =
+      kFloatRegisters / kPanels < kMaxTileRows ? kFloatRegisters / kPanels
+                                               : kMaxTileRows;
 
   template <int kRows, int kPanels>
   RBLN_INLINE void Accumulate(Walk walk, Fetch& fetch, float* sums) {
@@ -114,9 +114,10 @@ struct Bf16Panels : FloatPanels<Bf16Panels> {
 };
 
 // The integer formats: whole sums of a group, then scaled and added. The whole
-// sums have the registers; the float sums, touched once a group, stay in memory,
-// so that a tile can be wide enough to use each load of an input several times.
-// The instruction sets come to the same whole sums in different ways.
+// sums have the registers; the float sums, touched once a group, stay in
+// memory, so that a tile can be wide enough to use each load of an input
+// several times. The instruction sets come to the same whole sums in different
+// ways.
 template <typename P>
 struct GroupPanels {
   static constexpr int kStep = kGroupPair;
@@ -143,14 +144,13 @@ struct GroupPanels {
             sums[r.value][p.value] = P::Start(pair(r)->offsets[kHalf]);
           });
         });
-        Unroll<kGroup / 4 / P::kQuads>([&](auto i)
-                                           __attribute__((always_inline)) {
+        Unroll<kGroup / 4 / P::kQuads>([&](
+            auto i) __attribute__((always_inline)) {
           Bytes w[kPanels][P::kQuads];
           Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
-            const std::byte* at = walk.weights + p.value * walk.panel_bytes +
-                                  kPairScaleBytes +
-                                  (kHalf * (kGroup / 4 / P::kQuads) + i.value) *
-                                      64;
+            const std::byte* at =
+                walk.weights + p.value * walk.panel_bytes + kPairScaleBytes +
+                (kHalf * (kGroup / 4 / P::kQuads) + i.value) * 64;
             P::LoadQuads(reinterpret_cast<const uint8_t*>(at), w[p.value]);
           });
           Unroll<P::kQuads>([&](auto q) __attribute__((always_inline)) {
@@ -170,13 +170,11 @@ struct GroupPanels {
                            walk.weights + p.value * walk.panel_bytes) +
                        kHalf * 16));
           Unroll<kRows>([&](auto r) __attribute__((always_inline)) {
-            float* total =
-                totals + (r.value * kMaxTilePanels + p.value) * 16;
-            Store(total,
-                  Fma(ToFloat(P::End(sums[r.value][p.value],
-                                     pair(r)->offsets[kHalf])),
-                      Mul(scale, Broadcast(pair(r)->scales[kHalf])),
-                      Load(total)));
+            float* total = totals + (r.value * kMaxTilePanels + p.value) * 16;
+            Store(total, Fma(ToFloat(P::End(sums[r.value][p.value],
+                                            pair(r)->offsets[kHalf])),
+                             Mul(scale, Broadcast(pair(r)->scales[kHalf])),
+                             Load(total)));
           });
         });
       });
@@ -226,12 +224,12 @@ struct Block {
   int64_t panel;  // first panel of the tile
   int panels;
   int place;  // among the sums: 1 for a gate's other panel, when alone
-  int row;  // first row of the tile
+  int row;    // first row of the tile
   int first_step;
   int last_step;  // one past
-  bool first;  // begins the sums
-  bool last;   // ends them
-  bool whole;  // and then all is there that the epilogue needs
+  bool first;     // begins the sums
+  bool last;      // ends them
+  bool whole;     // and then all is there that the epilogue needs
 };
 
 // Sums of row r, tile panel p lie at TileSums() + (r * kMaxTilePanels + p) * 16
@@ -276,8 +274,7 @@ void FinishTile(const MatmulArgs& args, const Block& block, int rows) {
     switch (args.epilogue) {
       case kStoreResult:
         for (int p = 0; p < panels; ++p) {
-          StoreColumns(out, (panel + p) * 16, args.out_format,
-                       result(r, p));
+          StoreColumns(out, (panel + p) * 16, args.out_format, result(r, p));
         }
         break;
       case kAddResult:
@@ -331,9 +328,8 @@ void Matmul(const MatmulArgs& args) {
   const int steps = (args.inputs + P::kStep - 1) / P::kStep;
   const bool paired = args.epilogue == kSiluGateResult;
   const auto block_at = [&](int64_t panel, int step) {
-    const auto [panels, together] =
-        MatmulBlockShape(args.tile, args.panel_end - panel, steps, P::kStep,
-                         P::kStepBytes);
+    const auto [panels, together] = MatmulBlockShape(
+        args.tile, args.panel_end - panel, steps, P::kStep, P::kStepBytes);
     const int end = step + together;
     const bool last = end >= steps;
     const int place = paired && panels == 1 ? static_cast<int>(panel % 2) : 0;

@@ -24,8 +24,7 @@ float ReadProbe(const std::byte* data, uint64_t bytes) {
           Max(largest[s.value], Load(reinterpret_cast<const float*>(p)));
     });
   }
-  return Largest(
-      Max(Max(largest[0], largest[1]), Max(largest[2], largest[3])));
+  return Largest(Max(Max(largest[0], largest[1]), Max(largest[2], largest[3])));
 }
 
 // Multiply-adds of registers, `rounds` times; returns the operations done, two

@@ -40,8 +40,7 @@ RBLN_INLINE V LoadColumns(const float* x, int column, int columns) {
   return column < columns ? Load(x + column) : Zero();
 }
 
-void Quantize(const float* x, int columns, int begin, int end,
-              std::byte* out) {
+void Quantize(const float* x, int columns, int begin, int end, std::byte* out) {
   Int8Pair* pairs = reinterpret_cast<Int8Pair*>(out);
   for (int pair = begin; pair < end; ++pair) {
     const int column = pair * kGroupPair;
@@ -120,9 +119,9 @@ void PackInt8(const float* rows, int inputs, std::byte* out) {
   }
 }
 
-// The grids tried: the largest magnitude of a group on 6.2, 6.5, ... 8, ... 9.2.
-// On normal weights the root mean square error is 5.8% below that of the largest
-// magnitude on 8, and within 0.1% of what 64 trials leave.
+// The grids tried: the largest magnitude of a group on 6.2, 6.5, ... 8,
+// ... 9.2. On normal weights the root mean square error is 5.8% below that of
+// the largest magnitude on 8, and within 0.1% of what 64 trials leave.
 constexpr int kInt4Trials = 11;
 constexpr float kInt4Nearest = 6.2f;
 constexpr float kInt4Step = 0.3f;
@@ -149,9 +148,9 @@ void PackInt4(const float* rows, int inputs, std::byte* out) {
       V best_inverse = Zero();
       V best_scale = Zero();
       for (int trial = 0; trial < kInt4Trials; ++trial) {
-        const V inverse =
-            Mul(step, Broadcast(-kInt4Nearest -
-                                kInt4Step * static_cast<float>(trial)));
+        const V inverse = Mul(
+            step,
+            Broadcast(-kInt4Nearest - kInt4Step * static_cast<float>(trial)));
         V product = Zero();
         V square = Zero();
         for (int k = 0; k < kGroup; ++k) {
@@ -169,7 +168,8 @@ void PackInt4(const float* rows, int inputs, std::byte* out) {
       int8_t grid[kGroup][16];
       StoreGrid(w, best_inverse, -8.0f, 7.0f, -8.0f, grid);
       for (int eight = 0; eight < kGroup / 8; ++eight) {
-        uint32_t words[16] = {};  // of a lane: the first four low, the others high
+        uint32_t words[16] =
+            {};  // of a lane: the first four low, the others high
         for (int k = 0; k < 8; ++k) {
           for (int lane = 0; lane < 16; ++lane) {
             words[lane] |= static_cast<uint32_t>(grid[eight * 8 + k][lane])

@@ -71,7 +71,6 @@ void EmbedBf16(const std::byte* weights, int inputs, int64_t token,
   }
 }
 
-
 // The scale of one token's group of a quantized panel.
 RBLN_INLINE float GroupScale(const std::byte* pair, int group, int lane) {
   float scales[16];

@@ -20,7 +20,8 @@ extern const KernelTable kKernels_avxvnni;
 extern const KernelTable kKernels_avx512;
 #endif
 
-static_assert(kFormatFloat32 == Format::Float32 && kFormatBFloat16 == Format::BFloat16 &&
+static_assert(kFormatFloat32 == Format::Float32 &&
+              kFormatBFloat16 == Format::BFloat16 &&
               kStoreResult == Epilogue::None && kAddResult == Epilogue::Add &&
               kSiluGateResult == Epilogue::SiluGate &&
               kFormatInt8 == Format::Int8 && kFormatInt4 == Format::Int4 &&
@@ -43,7 +44,8 @@ BlockShape MatmulBlockShape(const MatmulTile& tile, int64_t panels, int steps,
                             int step_inputs, int step_bytes) {
   const int64_t wanted = std::min<int64_t>(tile.panels, panels);
   const int together = wanted >= 4 ? 4 : wanted >= 2 ? 2 : 1;
-  const int asked = tile.inputs < step_inputs ? steps : tile.inputs / step_inputs;
+  const int asked =
+      tile.inputs < step_inputs ? steps : tile.inputs / step_inputs;
   const int most = std::min(asked, kMatmulBlockBytes / (together * step_bytes));
   const int blocks = (steps + most - 1) / most;
   return {together, (steps + blocks - 1) / blocks};
@@ -58,9 +60,8 @@ WeightBlock FirstBlock(Format format, const std::byte* weights, int inputs,
   const int steps = (inputs + step_inputs - 1) / step_inputs;
   const uint64_t panel_bytes = PanelBytes(format, inputs);
   const uint64_t step_bytes = panel_bytes / steps;
-  const BlockShape shape =
-      MatmulBlockShape(tile, end - begin, steps, step_inputs,
-                       static_cast<int>(step_bytes));
+  const BlockShape shape = MatmulBlockShape(
+      tile, end - begin, steps, step_inputs, static_cast<int>(step_bytes));
   return {weights + begin * panel_bytes, panel_bytes, shape.panels,
           shape.steps * step_bytes};
 }
@@ -156,7 +157,8 @@ const KernelTable& NativeKernels() {
       std::string usable;
       for (const KernelTable* known : kTables) {
         if (Supported(*known)) {
-          usable += usable.empty() ? known->isa : std::string(", ") + known->isa;
+          usable +=
+              usable.empty() ? known->isa : std::string(", ") + known->isa;
         }
       }
       throw UsageError("RBLN_ISA={}: {}; this machine runs: {}", name,
@@ -174,8 +176,8 @@ MatmulTile DefaultTile(std::string_view isa, Format format, int rows,
                        int inputs) {
   const bool wide = isa == "avx512";
   if (format == Format::Int8 || format == Format::Int4) {
-    if (!wide) return rows <= 16 ? MatmulTile{rows, 1, inputs}
-                                 : MatmulTile{8, 1, 1024};
+    if (!wide)
+      return rows <= 16 ? MatmulTile{rows, 1, inputs} : MatmulTile{8, 1, 1024};
     if (rows <= 4) return {rows, 1, inputs};
     if (rows > 16) return {5, 2, 2048};
     const int parts = (rows + 5) / 6;  // much alike

@@ -104,7 +104,7 @@ struct MatmulArgs {
   const std::byte* weights;  // the packed matrix, all panels
   uint64_t panel_bytes;
   int inputs;
-  const float* bias;  // by packed output column, or null
+  const float* bias;   // by packed output column, or null
   const std::byte* x;  // (rows, inputs), as the weights, Int8 for Int4 too
   uint64_t x_row_bytes;
   int rows;
@@ -171,8 +171,8 @@ struct AttentionArgs {
   int window;         // last positions attended to; 0 for all
   int partition_len;  // positions reduced on their own before being combined
   float* scratch;     // AttentionScratch() floats, the thread's own
-  // The thread's next call, of the same layer, or null: its first keys come from
-  // memory while this one ends. And whether this one's have come so.
+  // The thread's next call, of the same layer, or null: its first keys come
+  // from memory while this one ends. And whether this one's have come so.
   const AttentionArgs* next;
   bool fetched;
 };
@@ -209,8 +209,8 @@ struct KernelTable {
   void (*embed_int4)(const std::byte* weights, int inputs, int64_t token,
                      float* out);
 
-  // Pairs of groups [begin, end) of one row of `columns` floats, as an Int8 row:
-  // each group scaled so that its largest magnitude becomes 127.
+  // Pairs of groups [begin, end) of one row of `columns` floats, as an Int8
+  // row: each group scaled so that its largest magnitude becomes 127.
   void (*quantize)(const float* x, int columns, int begin, int end,
                    std::byte* out);
 

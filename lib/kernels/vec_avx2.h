@@ -56,8 +56,8 @@ RBLN_INLINE V Round(V x) {
 RBLN_INLINE V PowerOfTwo(V n) {
   const __m256i bias = _mm256_set1_epi32(127);
   const auto half = [bias](__m256 h) __attribute__((always_inline)) {
-    return _mm256_castsi256_ps(_mm256_slli_epi32(
-        _mm256_add_epi32(_mm256_cvtps_epi32(h), bias), 23));
+    return _mm256_castsi256_ps(
+        _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(h), bias), 23));
   };
   return {half(n.lo), half(n.hi)};
 }
@@ -68,10 +68,9 @@ RBLN_INLINE V LowBitsToPower(V x) {
   return {half(x.lo), half(x.hi)};
 }
 RBLN_INLINE V SelectLess(V x, V bound, V a, V b) {
-  return {_mm256_blendv_ps(b.lo, a.lo,
-                           _mm256_cmp_ps(x.lo, bound.lo, _CMP_LT_OQ)),
-          _mm256_blendv_ps(b.hi, a.hi,
-                           _mm256_cmp_ps(x.hi, bound.hi, _CMP_LT_OQ))};
+  return {
+      _mm256_blendv_ps(b.lo, a.lo, _mm256_cmp_ps(x.lo, bound.lo, _CMP_LT_OQ)),
+      _mm256_blendv_ps(b.hi, a.hi, _mm256_cmp_ps(x.hi, bound.hi, _CMP_LT_OQ))};
 }
 RBLN_INLINE V KeepLanes(V v, int begin, int end, V fill) {
   const __m256i first = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -88,13 +87,12 @@ RBLN_INLINE V KeepLanes(V v, int begin, int end, V fill) {
 }
 
 RBLN_INLINE __m256 Bf16ToFloat(__m128i x) {
-  return _mm256_castsi256_ps(
-      _mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
 }
 RBLN_INLINE V LoadBf16(const uint16_t* p) {
-  return {Bf16ToFloat(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
-          Bf16ToFloat(
-              _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)))};
+  return {
+      Bf16ToFloat(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
+      Bf16ToFloat(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)))};
 }
 // Rounds to nearest even; a NaN stays one. The result is in the low halves.
 RBLN_INLINE __m256i RoundToBf16(__m256 x) {
@@ -104,11 +102,11 @@ RBLN_INLINE __m256i RoundToBf16(__m256 x) {
   const __m256i rounded = _mm256_srli_epi32(
       _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))),
       16);
-  const __m256i nan = _mm256_or_si256(_mm256_srli_epi32(bits, 16),
-                                      _mm256_set1_epi32(0x40));
-  return _mm256_castps_si256(_mm256_blendv_ps(
-      _mm256_castsi256_ps(rounded), _mm256_castsi256_ps(nan),
-      _mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+  const __m256i nan =
+      _mm256_or_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(0x40));
+  return _mm256_castps_si256(
+      _mm256_blendv_ps(_mm256_castsi256_ps(rounded), _mm256_castsi256_ps(nan),
+                       _mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
 }
 RBLN_INLINE void StoreBf16(uint16_t* p, V v) {
   const __m256i packed =
@@ -222,8 +220,9 @@ RBLN_INLINE Sums DotInt4(Sums sums, const Bytes& w, const int8_t* x) {
 RBLN_INLINE Sums EndInt4(Sums sums, int32_t) { return sums; }
 #else
 // Products of bytes are added by twos in 16 bits, with saturation, so they must
-// stay small: of Int8 the signed value, at most 127, with the input's sign moved
-// to it; of Int4 the half as it is, at most 15, a whole group of which fits.
+// stay small: of Int8 the signed value, at most 127, with the input's sign
+// moved to it; of Int4 the half as it is, at most 15, a whole group of which
+// fits.
 RBLN_INLINE Sums StartInt8(int32_t) { return BroadcastInt(0); }
 RBLN_INLINE Sums DotInt8(Sums sums, const Bytes& w, const int8_t* x) {
   const __m256i quad = BroadcastQuad(x);
@@ -232,8 +231,7 @@ RBLN_INLINE Sums DotInt8(Sums sums, const Bytes& w, const int8_t* x) {
   const __m256i ones = _mm256_set1_epi16(1);
   const auto half = [&](__m256i sum, __m256i bytes)
       __attribute__((always_inline)) {
-    const __m256i value =
-        _mm256_sign_epi8(_mm256_xor_si256(bytes, flip), quad);
+    const __m256i value = _mm256_sign_epi8(_mm256_xor_si256(bytes, flip), quad);
     return _mm256_add_epi32(
         sum, _mm256_madd_epi16(_mm256_maddubs_epi16(magnitude, value), ones));
   };
@@ -243,12 +241,11 @@ RBLN_INLINE Sums DotInt8(Sums sums, const Bytes& w, const int8_t* x) {
 RBLN_INLINE Sums DotWeights(Sums sums, const uint8_t* w, const Bytes& v) {
   const __m256i quad = BroadcastQuad(w);
   const __m256i ones = _mm256_set1_epi16(1);
-  return {_mm256_add_epi32(
-              sums.lo,
-              _mm256_madd_epi16(_mm256_maddubs_epi16(quad, v.lo), ones)),
-          _mm256_add_epi32(
-              sums.hi,
-              _mm256_madd_epi16(_mm256_maddubs_epi16(quad, v.hi), ones))};
+  return {
+      _mm256_add_epi32(
+          sums.lo, _mm256_madd_epi16(_mm256_maddubs_epi16(quad, v.lo), ones)),
+      _mm256_add_epi32(
+          sums.hi, _mm256_madd_epi16(_mm256_maddubs_epi16(quad, v.hi), ones))};
 }
 RBLN_INLINE Bytes LowHalves(Bytes b) {
   const __m256i mask = _mm256_set1_epi8(0x0f);

@@ -48,8 +48,7 @@ RBLN_INLINE V KeepLanes(V v, int begin, int end, V fill) {
 
 RBLN_INLINE V LoadBf16(const uint16_t* p) {
   const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-  return _mm512_castsi512_ps(
-      _mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
 }
 RBLN_INLINE void StoreBf16(uint16_t* p, V v) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
@@ -61,8 +60,8 @@ RBLN_INLINE uint16_t ToBf16(float x) {
 }
 
 RBLN_INLINE float Sum(V v) {
-  const __m256 a = _mm256_add_ps(_mm512_castps512_ps256(v),
-                                 _mm512_extractf32x8_ps(v, 1));
+  const __m256 a =
+      _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
   const __m128 b =
       _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
   const __m128 c = _mm_add_ps(b, _mm_movehl_ps(b, b));
@@ -79,8 +78,8 @@ RBLN_INLINE V LargestOfFour(const V* v) {
                       _mm512_shuffle_f32x4(a, b, 0xdd));
   c = _mm512_max_ps(c, _mm512_permute_ps(c, 0x4e));
   c = _mm512_max_ps(c, _mm512_permute_ps(c, 0xb1));
-  const __m512i firsts = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0,
-                                           0, 0, 0, 0);
+  const __m512i firsts =
+      _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
   return _mm512_permutexvar_ps(firsts, c);
 }
 
@@ -123,22 +122,26 @@ RBLN_INLINE Sums DotInt8(Sums sums, const Bytes& w, const int8_t* x) {
 RBLN_INLINE Sums DotInt8InPlace(Sums sums, const Bytes& w, const int8_t* x) {
   int32_t bits;
   __builtin_memcpy(&bits, x, sizeof bits);
-  asm("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(w), "v"(_mm512_set1_epi32(bits)));
+  asm("vpdpbusd %2, %1, %0"
+      : "+v"(sums)
+      : "v"(w), "v"(_mm512_set1_epi32(bits)));
   return sums;
 }
 RBLN_INLINE Sums DotWeights(Sums sums, const uint8_t* w, const Bytes& v) {
   int32_t bits;
   __builtin_memcpy(&bits, w, sizeof bits);
-  asm("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(_mm512_set1_epi32(bits)), "v"(v));
+  asm("vpdpbusd %2, %1, %0"
+      : "+v"(sums)
+      : "v"(_mm512_set1_epi32(bits)), "v"(v));
   return sums;
 }
 RBLN_INLINE void StoreWeights(uint8_t* hi, uint8_t* lo, V v) {
   const __m512i whole = _mm512_cvtps_epi32(v);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(hi),
                    _mm512_cvtepi32_epi8(_mm512_srli_epi32(whole, 7)));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(lo),
-                   _mm512_cvtepi32_epi8(
-                       _mm512_and_si512(whole, _mm512_set1_epi32(127))));
+  _mm_storeu_si128(
+      reinterpret_cast<__m128i*>(lo),
+      _mm512_cvtepi32_epi8(_mm512_and_si512(whole, _mm512_set1_epi32(127))));
 }
 RBLN_INLINE Sums StartInt4(int32_t offset) { return BroadcastInt(offset); }
 RBLN_INLINE Sums DotInt4(Sums sums, const Bytes& w, const int8_t* x) {

@@ -50,7 +50,8 @@ GraphOp MergeMatmuls(Graph& graph, const std::string& name,
     weights.push_back(graph.ops[index].weight);
     biases.push_back(graph.ops[index].bias);
   }
-  GraphOp merged{.kind = GraphOpKind::kMatmul, .name = name,
+  GraphOp merged{.kind = GraphOpKind::kMatmul,
+                 .name = name,
                  .inputs = graph.ops[matmuls[0]].inputs};
   merged.weight = MergeWeights(graph, name, weights, packing);
   if (biases[0] >= 0) {
@@ -92,9 +93,10 @@ void FuseQkv(Graph& graph) {
     const std::string prefix = LayerPrefix(graph.ops[attention].name);
     GraphOp matmul =
         MergeMatmuls(graph, prefix + "qkv", {q, k, v}, Packing::kStack);
-    matmul.output = graph.AddValue(prefix + "qkv",
-                                   graph.weights[matmul.weight].Outputs());
-    GraphOp rope{.kind = GraphOpKind::kRopeKv, .name = prefix + "rope_kv",
+    matmul.output =
+        graph.AddValue(prefix + "qkv", graph.weights[matmul.weight].Outputs());
+    GraphOp rope{.kind = GraphOpKind::kRopeKv,
+                 .name = prefix + "rope_kv",
                  .inputs = {matmul.output, graph.ops[q_rope].inputs[1]},
                  .output = matmul.output,
                  .layer = graph.ops[attention].layer};
@@ -175,7 +177,8 @@ void FuseSelect(Graph& graph) {
 void ChooseFormats(Graph& graph, Format weights) {
   const Format input = MatmulInput(weights);
   for (const GraphOp& op : graph.ops) {
-    // Int8 for int4, as rows are; matmuls, which come later, have the last word.
+    // Int8 for int4, as rows are; matmuls, which come later, have the last
+    // word.
     if (op.kind == GraphOpKind::kEmbed) {
       graph.weights[op.weight].format = input;
     }
@@ -190,9 +193,9 @@ void ChooseFormats(Graph& graph, Format weights) {
       if (done != quantized.end()) {
         from = done->second;
       } else if (input != Format::Int8 ||
-                 graph.ops[graph.Producer(from, static_cast<int>(
-                               &op - graph.ops.data()))].kind ==
-                     GraphOpKind::kRmsNorm) {
+                 graph.ops[graph.Producer(
+                               from, static_cast<int>(&op - graph.ops.data()))]
+                         .kind == GraphOpKind::kRmsNorm) {
         graph.values[from].format = input;
       } else {
         const GraphValue value = graph.values[from];
@@ -228,8 +231,7 @@ std::vector<PassReport> RunPasses(
       {"fuse_residual", FuseResidual},
       {"fuse_select", FuseSelect},
       // Last: what a value is held in depends on who reads it in the end.
-      {"choose_formats",
-       [&](Graph& g) { ChooseFormats(g, weights); }},
+      {"choose_formats", [&](Graph& g) { ChooseFormats(g, weights); }},
   };
   VerifyGraph(graph);
   if (dump) dump("import", graph);

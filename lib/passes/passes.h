@@ -9,10 +9,10 @@
 
 namespace rbln {
 
-// The graph of one of `ranks` tensor parallel ranks: attention by KV heads (each
-// on several ranks where there are fewer heads than ranks), the MLP by columns
-// and then by rows, embedding and output matrix by vocabulary. What ranks
-// compute in part is summed, or gathered, where it is needed whole.
+// The graph of one of `ranks` tensor parallel ranks: attention by KV heads
+// (each on several ranks where there are fewer heads than ranks), the MLP by
+// columns and then by rows, embedding and output matrix by vocabulary. What
+// ranks compute in part is summed, or gathered, where it is needed whole.
 // WhyNotSharded (artifact/sharding.h) must have nothing against it.
 // Reference: Shoeybi et al., "Megatron-LM" (https://arxiv.org/abs/1909.08053).
 void Shard(Graph& graph, int rank, int ranks);
@@ -28,9 +28,9 @@ void FuseResidual(Graph& graph);
 // The final norm reads only the rows whose logits are wanted.
 void FuseSelect(Graph& graph);
 // Matrices are held in `weights`, and what matmuls read in what they take for
-// it: norms write that themselves, other values are quantized by an operation of
-// their own. An embedding that is not also the output matrix is never streamed,
-// and held in int8 at least.
+// it: norms write that themselves, other values are quantized by an operation
+// of their own. An embedding that is not also the output matrix is never
+// streamed, and held in int8 at least.
 void ChooseFormats(Graph& graph, Format weights);
 
 struct PassReport {

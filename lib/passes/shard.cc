@@ -57,8 +57,10 @@ class Sharder {
       const int columns = TakeVocab(op.weight).size();
       const int part = graph_.AddValue(op.name + ".part", columns,
                                        graph_.values[op.output].rows);
-      ops_.push_back({.kind = GraphOpKind::kGather, .name = op.name + ".gather",
-                      .inputs = {part}, .output = op.output});
+      ops_.push_back({.kind = GraphOpKind::kGather,
+                      .name = op.name + ".gather",
+                      .inputs = {part},
+                      .output = op.output});
       op.output = part;
       ops_.insert(ops_.end() - 1, op);
       return;
@@ -67,11 +69,10 @@ class Sharder {
         producer == GraphOpKind::kSiluMul) {
       // By rows: this rank's inputs. The bias is added once.
       GraphWeight& weight = graph_.weights[op.weight];
-      const ShardRange inputs =
-          producer == GraphOpKind::kAttention
-              ? ShardRange{heads_.begin * graph_.head_dim,
-                           heads_.end * graph_.head_dim}
-              : ColumnShard(weight.inputs, rank_, ranks_);
+      const ShardRange inputs = producer == GraphOpKind::kAttention
+                                    ? ShardRange{heads_.begin * graph_.head_dim,
+                                                 heads_.end * graph_.head_dim}
+                                    : ColumnShard(weight.inputs, rank_, ranks_);
       weight.tensor_inputs = weight.inputs;
       weight.input_begin = inputs.begin;
       weight.inputs = inputs.size();
@@ -136,8 +137,8 @@ class Sharder {
 
   // `op` computes a part; the sum of all takes its place.
   void Sum(GraphOp op) {
-    const int part = graph_.AddValue(op.name + ".part",
-                                     graph_.values[op.output].columns);
+    const int part =
+        graph_.AddValue(op.name + ".part", graph_.values[op.output].columns);
     GraphOp sum{.kind = GraphOpKind::kAllReduce,
                 .name = op.name + ".all_reduce",
                 .inputs = {part},

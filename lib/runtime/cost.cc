@@ -62,11 +62,11 @@ Context PrefillContext(int at, int rows) {
 
 std::vector<Work> CountWork(const ProgramT& program, int rows, int logits,
                             const Context& context) {
-  const KvLayout kv = KvLayout::Make(program.kv_format, program.head_dim,
-                                     program.num_kv_heads, program.num_layers,
-                                     program.kvcache_block_size);
-  const double position_bytes = static_cast<double>(kv.group_bytes) / kPanel *
-                                program.num_kv_heads;
+  const KvLayout kv =
+      KvLayout::Make(program.kv_format, program.head_dim, program.num_kv_heads,
+                     program.num_layers, program.kvcache_block_size);
+  const double position_bytes =
+      static_cast<double>(kv.group_bytes) / kPanel * program.num_kv_heads;
   std::vector<Work> works;
   for (const auto& op : program.ops) {
     Work work;

@@ -10,8 +10,8 @@
 namespace rbln {
 namespace {
 
-// Floats of a sum over ranks that are summed at a time: all ranks' parts of them
-// stay in the cache.
+// Floats of a sum over ranks that are summed at a time: all ranks' parts of
+// them stay in the cache.
 constexpr int64_t kSumBlock = 2048;
 
 // Positions of items of attention that are handed out together.
@@ -20,8 +20,8 @@ constexpr int kPositionsTogether = 2048;
 // From this size on a message's bytes take longer than its being on the way.
 constexpr uint64_t kShareBytes = 64 << 10;
 
-// out = the sum of the parts, in their order, over `range`; with `add`, added to
-// what is there.
+// out = the sum of the parts, in their order, over `range`; with `add`, added
+// to what is there.
 void SumParts(std::span<const float* const> parts, Range range, bool add,
               float* out) {
   float sum[kSumBlock];
@@ -46,10 +46,9 @@ bool SumsInShares(int ranks, uint64_t bytes) {
 }
 
 int64_t BoundProgram::ScratchFloats(const ProgramT& program) {
-  return std::max(
-      int64_t{program.rows} * kMaxTilePanels * kPanel,
-      AttentionScratch(program.num_heads, program.num_kv_heads,
-                       program.head_dim));
+  return std::max(int64_t{program.rows} * kMaxTilePanels * kPanel,
+                  AttentionScratch(program.num_heads, program.num_kv_heads,
+                                   program.head_dim));
 }
 
 uint64_t BoundProgram::ExchangeBytes(const ProgramT& program) {
@@ -73,8 +72,7 @@ uint64_t BoundProgram::ExchangeBytes(const ProgramT& program) {
 
 BoundProgram::BoundProgram(const ProgramT& program,
                            const PackedWeights& weights,
-                           const KernelTable& kernels,
-                           const StepMemory& memory)
+                           const KernelTable& kernels, const StepMemory& memory)
     : kernels_(kernels),
       memory_(memory),
       rank_(program.rank),
@@ -251,9 +249,8 @@ void BoundProgram::RunOp(const Op& op, int thread, Barrier& barrier,
               frequencies[i] * static_cast<float>(step_rows_[row].position);
           out[i] = op.scale *
                    static_cast<float>(std::cos(static_cast<double>(angle)));
-          out[half + i] =
-              op.scale *
-              static_cast<float>(std::sin(static_cast<double>(angle)));
+          out[half + i] = op.scale * static_cast<float>(
+                                         std::sin(static_cast<double>(angle)));
         }
       }
       break;
@@ -263,8 +260,7 @@ void BoundProgram::RunOp(const Op& op, int thread, Barrier& barrier,
         const int64_t from =
             op.out.row_kind == RowKind::Logits ? logits_rows_[row] : row;
         kernels_.rms_norm(
-            reinterpret_cast<const float*>(op.in.data +
-                                           from * op.in.row_bytes),
+            reinterpret_cast<const float*>(op.in.data + from * op.in.row_bytes),
             reinterpret_cast<const float*>(op.weight), op.in.columns,
             op.epsilon, op.out.data + row * op.out.row_bytes, op.out.row_bytes,
             op.out.format);
@@ -315,10 +311,9 @@ void BoundProgram::RunOp(const Op& op, int thread, Barrier& barrier,
         const int first = static_cast<int>(item % pairs);
         const int last = static_cast<int>(
             std::min<int64_t>(pairs, first + (items.end - item)));
-        kernels_.quantize(reinterpret_cast<const float*>(
-                              op.in.data + row * op.in.row_bytes),
-                          op.in.columns, first, last,
-                          op.out.data + row * op.out.row_bytes);
+        kernels_.quantize(
+            reinterpret_cast<const float*>(op.in.data + row * op.in.row_bytes),
+            op.in.columns, first, last, op.out.data + row * op.out.row_bytes);
         item += last - first;
       }
       break;
@@ -338,8 +333,7 @@ void BoundProgram::RunOp(const Op& op, int thread, Barrier& barrier,
           std::vector<std::span<std::byte>> recv(ranks_);
           send[0] = {op.in.data, rows * op.in.row_bytes};
           for (int rank = 1; rank_ == 0 && rank < ranks_; ++rank) {
-            recv[rank] = {op.parts[rank].data,
-                          rows * op.parts[rank].row_bytes};
+            recv[rank] = {op.parts[rank].data, rows * op.parts[rank].row_bytes};
           }
           transport_->Exchange(send, recv);
         }
@@ -359,8 +353,7 @@ void BoundProgram::RunAllReduce(const Op& op, int thread) {
   for (const Value& part : op.parts) {
     parts.push_back(reinterpret_cast<const float*>(part.data));
   }
-  SumParts(parts, Share(floats, thread, threads_),
-           op.epilogue == Epilogue::Add,
+  SumParts(parts, Share(floats, thread, threads_), op.epilogue == Epilogue::Add,
            reinterpret_cast<float*>(op.out.data));
 }
 
@@ -416,8 +409,7 @@ void BoundProgram::RunRemoteAllReduce(const Op& op, int thread,
   barrier.Wait();
   SumParts({&sums, 1},
            Share(static_cast<int64_t>(bytes / sizeof(float)), thread, threads_),
-           op.epilogue == Epilogue::Add,
-           reinterpret_cast<float*>(op.out.data));
+           op.epilogue == Epilogue::Add, reinterpret_cast<float*>(op.out.data));
 }
 
 void BoundProgram::RunGather(const Op& op, int thread) {
@@ -429,10 +421,9 @@ void BoundProgram::RunGather(const Op& op, int thread) {
     const int rank = static_cast<int>(item % ranks_);
     const ShardRange tokens = VocabShard(vocab_size_, rank, ranks_);
     const Value& part = op.parts[rank];
-    std::memcpy(op.out.data + row * op.out.row_bytes +
-                    tokens.begin * sizeof(float),
-                part.data + row * part.row_bytes,
-                tokens.size() * sizeof(float));
+    std::memcpy(
+        op.out.data + row * op.out.row_bytes + tokens.begin * sizeof(float),
+        part.data + row * part.row_bytes, tokens.size() * sizeof(float));
   }
 }
 
@@ -446,9 +437,9 @@ void BoundProgram::ShareOut(int threads) {
     for (int thread = 0; thread < threads; ++thread) {
       const Range units = Share(op.panels / unit, thread, threads);
       const Range panels{units.begin * unit, units.end * unit};
-      op.shares.push_back({panels, FirstBlock(op.weight_format, op.weight,
-                                              op.inputs, op.tile, panels.begin,
-                                              panels.end)});
+      op.shares.push_back(
+          {panels, FirstBlock(op.weight_format, op.weight, op.inputs, op.tile,
+                              panels.begin, panels.end)});
     }
   }
 }
@@ -477,11 +468,11 @@ void BoundProgram::RunMatmul(const Op& op, int thread) {
     args.next = op.next->shares[thread].first;
   }
   args.fetched = &op != first_matmul_;
-  const auto matmul =
-      op.weight_format == Format::Float32    ? kernels_.matmul_f32
-      : op.weight_format == Format::BFloat16 ? kernels_.matmul_bf16
-      : op.weight_format == Format::Int8     ? kernels_.matmul_int8
-                                             : kernels_.matmul_int4;
+  const auto matmul = op.weight_format == Format::Float32 ? kernels_.matmul_f32
+                      : op.weight_format == Format::BFloat16
+                          ? kernels_.matmul_bf16
+                      : op.weight_format == Format::Int8 ? kernels_.matmul_int8
+                                                         : kernels_.matmul_int4;
   matmul(args);
 }
 
@@ -491,12 +482,14 @@ void BoundProgram::PlanAttention() {
   for (const RowRun& run : runs_) {
     last = std::max(last, positions_[run.begin + run.count - 1]);
   }
-  // Enough to hand out without, so that no thread waits long for the last; short
-  // ones several at a time, so that one's keys come while another's are used.
+  // Enough to hand out without, so that no thread waits long for the last;
+  // short ones several at a time, so that one's keys come while another's are
+  // used.
   const int64_t items = int64_t(runs_.size()) * kv_.num_kv_heads;
-  items_together_ = std::clamp<int64_t>(
-      std::min<int64_t>(kPositionsTogether / (last + 1), items / (2 * threads_)), 1,
-      kv_.num_kv_heads);
+  items_together_ =
+      std::clamp<int64_t>(std::min<int64_t>(kPositionsTogether / (last + 1),
+                                            items / (2 * threads_)),
+                          1, kv_.num_kv_heads);
   if (items >= 8 * threads_) return;
   const int parts = last / partition_len_ + 1;
   if (parts < 2) return;
@@ -536,7 +529,8 @@ void BoundProgram::RunAttention(const Op& op, int thread, Barrier& barrier,
     return next->fetch_add(count, std::memory_order_relaxed);
   };
   if (parts_ == 0) {
-    for (int64_t item = take(items_together_); item < items; item = take(items_together_)) {
+    for (int64_t item = take(items_together_); item < items;
+         item = take(items_together_)) {
       const int64_t end = std::min(item + items_together_, items);
       AttentionArgs args = AttentionOf(op, thread, item);
       while (item < end) {

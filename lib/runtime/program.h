@@ -22,8 +22,8 @@ struct Meeting {
   Barrier* all;   // those of all ranks in this process
 };
 
-// Whether ranks in several processes that sum so many bytes sum a share each and
-// tell each other the sums: two messages instead of one, but fewer bytes.
+// Whether ranks in several processes that sum so many bytes sum a share each
+// and tell each other the sums: two messages instead of one, but fewer bytes.
 bool SumsInShares(int ranks, uint64_t bytes);
 
 // What a step works on; owned by the executor, shared by its programs.

@@ -22,8 +22,8 @@ namespace rbln {
 namespace {
 
 // The programs of a rank by their rows, and their files.
-std::vector<std::pair<int, std::string>> ProgramFiles(
-    const Manifest& manifest, int rank) {
+std::vector<std::pair<int, std::string>> ProgramFiles(const Manifest& manifest,
+                                                      int rank) {
   const int ranks = manifest.tensor_parallel_size;
   std::vector<std::pair<int, std::string>> files;
   files.emplace_back(manifest.prefill_chunk_size,
@@ -115,8 +115,7 @@ LoadedFiles LoadFiles(const std::string& directory,
       throw std::logic_error("the transport has other ranks than the model");
     }
     loaded.ranks.push_back(LoadRank(directory, loaded.manifest,
-                                    options.transport->rank(),
-                                    options.verify));
+                                    options.transport->rank(), options.verify));
   } else {
     for (int rank = 0; rank < ranks; ++rank) {
       loaded.ranks.push_back(
@@ -189,17 +188,15 @@ MemoryPlan Plan(const std::string& directory, const LoadedFiles& loaded,
   } else {
     const MemoryGrant grant = AvailableMemory();
     plan.available_bytes = grant.bytes / options.processes;
-    plan.available_reason =
-        options.processes == 1
-            ? grant.reason
-            : fmt::format("{}, for each of {} processes", grant.reason,
-                          options.processes);
+    plan.available_reason = options.processes == 1
+                                ? grant.reason
+                                : fmt::format("{}, for each of {} processes",
+                                              grant.reason, options.processes);
   }
   const uint64_t sequence_blocks =
       manifest.KvBytesPerSequence() / manifest.KvBytesPerBlock();
-  plan.wanted_blocks =
-      static_cast<int>(std::min<uint64_t>(sequence_blocks * manifest.batch_size,
-                                          1 << 30));
+  plan.wanted_blocks = static_cast<int>(
+      std::min<uint64_t>(sequence_blocks * manifest.batch_size, 1 << 30));
   const uint64_t fixed = plan.weights_bytes + plan.arena_bytes;
   // Some is left for the rest of the program and of the machine.
   const uint64_t usable = plan.available_bytes - plan.available_bytes / 10;
@@ -217,16 +214,16 @@ MemoryPlan Plan(const std::string& directory, const LoadedFiles& loaded,
                     manifest.batch_size == 1 ? "" : "s", sequence_blocks,
                     sequence_blocks == 1 ? "" : "s");
     const bool fits = fitting >= static_cast<uint64_t>(plan.wanted_blocks);
-    plan.num_blocks =
-        fits ? plan.wanted_blocks : static_cast<int>(fitting);
+    plan.num_blocks = fits ? plan.wanted_blocks : static_cast<int>(fitting);
     plan.blocks_reason =
-        fits ? wanted
-             : fmt::format("what fits, ({} usable - {} weights - {} working "
-                           "memory) / {} a block; {} would be {}",
-                           FormatBytes(usable), FormatBytes(plan.weights_bytes),
-                           FormatBytes(plan.arena_bytes),
-                           FormatBytes(plan.kv_block_bytes), wanted,
-                           plan.wanted_blocks);
+        fits
+            ? wanted
+            : fmt::format(
+                  "what fits, ({} usable - {} weights - {} working "
+                  "memory) / {} a block; {} would be {}",
+                  FormatBytes(usable), FormatBytes(plan.weights_bytes),
+                  FormatBytes(plan.arena_bytes),
+                  FormatBytes(plan.kv_block_bytes), wanted, plan.wanted_blocks);
   }
   if (static_cast<uint64_t>(plan.num_blocks) > fitting ||
       plan.num_blocks == 0) {
@@ -240,9 +237,10 @@ MemoryPlan Plan(const std::string& directory, const LoadedFiles& loaded,
       advice = fmt::format("--memory-limit of {} is needed",
                            FormatBytes(needed + needed / 9 + 1));
     } else if (manifest.kvcache_num_blocks > 0 && fitting > 0) {
-      advice = fmt::format("compile with kvcache_num_blocks of at most {}, or "
-                           "pass --kvcache-num-blocks",
-                           fitting);
+      advice = fmt::format(
+          "compile with kvcache_num_blocks of at most {}, or "
+          "pass --kvcache-num-blocks",
+          fitting);
     }
     throw ResourceError(
         "{}: not enough memory: weights take {}, working memory {} and {} KV "
@@ -362,9 +360,9 @@ class ExecutorImpl : public Executor {
                            static_cast<int>(loaded.ranks.size()), nodes_)) {
     const int count = static_cast<int>(loaded.ranks.size());
     for (int i = 0; i < count; ++i) {
-      ranks_.push_back(std::make_unique<Rank>(
-          loaded.ranks[i], directory, Share(team_.size(), i, count),
-          plan.num_blocks));
+      ranks_.push_back(std::make_unique<Rank>(loaded.ranks[i], directory,
+                                              Share(team_.size(), i, count),
+                                              plan.num_blocks));
     }
     BindPrograms(loaded, kernels);
     // Weights in memory of their rank's node, where nobody read them before.
@@ -450,11 +448,10 @@ class ExecutorImpl : public Executor {
     // Tiles and numbers of rows are left out: they change no bit.
     return fmt::format(
         "{} {} {} {} {} {} {} {} {} {} {}", kKvLayoutVersion,
-        manifest_.tool_version, isa_,
-        checksum(WeightsFileName(0, 1).c_str()), checksum("config.json"),
-        manifest_.weights, manifest_.activations, manifest_.kv_caches,
-        manifest_.max_seq_len, manifest_.kvcache_block_size,
-        manifest_.kvcache_partition_len);
+        manifest_.tool_version, isa_, checksum(WeightsFileName(0, 1).c_str()),
+        checksum("config.json"), manifest_.weights, manifest_.activations,
+        manifest_.kv_caches, manifest_.max_seq_len,
+        manifest_.kvcache_block_size, manifest_.kvcache_partition_len);
   }
 
  private:
@@ -548,8 +545,7 @@ class ExecutorImpl : public Executor {
     for (const auto& rank : ranks_) {
       const KvLayout& kv = rank->kv;
       const uint64_t groups = (copy.tokens + kPanel - 1) / kPanel;
-      std::byte* const to =
-          rank->kv_cache.data() + copy.to * kv.block_bytes;
+      std::byte* const to = rank->kv_cache.data() + copy.to * kv.block_bytes;
       const std::byte* const from =
           rank->kv_cache.data() + copy.from * kv.block_bytes;
       for (uint64_t at = 0; at < kv.block_bytes; at += kv.slice_bytes) {
@@ -579,9 +575,9 @@ class ExecutorImpl : public Executor {
     for (const Row& row : rows) {
       require(row.token >= 0 && row.token < manifest_.vocab_size,
               "token out of range");
-      require(row.sequence >= 0 &&
-                  row.sequence < static_cast<int>(tables.size()),
-              "no such block table");
+      require(
+          row.sequence >= 0 && row.sequence < static_cast<int>(tables.size()),
+          "no such block table");
       const BlockTable table = tables[row.sequence];
       const int block = row.position / manifest_.kvcache_block_size;
       require(row.position >= 0 && row.position < manifest_.max_seq_len &&

@@ -52,10 +52,10 @@ class Executor {
 
   // Runs `rows` through the program of `program_rows` rows (one of
   // manifest().decoder_batch_sizes, or manifest().prefill_chunk_size).
-  // 1 <= rows.size() <= program_rows. Returns the logits of the rows that asked,
-  // in row order, (number asked, vocab_size) float32, valid until the next
-  // Step. Ids and positions must be in range (checked; throws std::logic_error,
-  // since the caller is at fault).
+  // 1 <= rows.size() <= program_rows. Returns the logits of the rows that
+  // asked, in row order, (number asked, vocab_size) float32, valid until the
+  // next Step. Ids and positions must be in range (checked; throws
+  // std::logic_error, since the caller is at fault).
   virtual std::span<const float> Step(int program_rows,
                                       std::span<const Row> rows,
                                       std::span<const BlockTable> tables) = 0;
@@ -96,16 +96,16 @@ struct RuntimeOptions {
   Transport* transport = nullptr;
 };
 
-// What running a compiled directory takes, and how the number of KV cache blocks
-// came about.
+// What running a compiled directory takes, and how the number of KV cache
+// blocks came about.
 struct MemoryPlan {
   // All of it of the ranks in this process.
-  uint64_t weights_bytes = 0;    // mapped, shared through the page cache
+  uint64_t weights_bytes = 0;  // mapped, shared through the page cache
   uint64_t kv_block_bytes = 0;
   int num_blocks = 0;
-  int wanted_blocks = 0;  // for batch_size full sequences
-  std::string blocks_reason;     // the arithmetic behind num_blocks
-  uint64_t arena_bytes = 0;      // values of one step, and scratch
+  int wanted_blocks = 0;      // for batch_size full sequences
+  std::string blocks_reason;  // the arithmetic behind num_blocks
+  uint64_t arena_bytes = 0;   // values of one step, and scratch
   uint64_t available_bytes = 0;
   std::string available_reason;
 
@@ -122,9 +122,9 @@ MemoryPlan PlanMemory(const std::string& directory,
 // Loads a compiled directory. Every file is held against the manifest's
 // checksum, but for the weights, which are mapped, not read: of them size and
 // header are checked, and damage to their content is for `verify` to find.
-// Throws Error(kModel) when it cannot be used (missing, corrupt, of another version,
-// for an ISA this machine lacks) and Error(kResource) when memory is short.
-// `say`, if any, is told the plan before memory is taken.
+// Throws Error(kModel) when it cannot be used (missing, corrupt, of another
+// version, for an ISA this machine lacks) and Error(kResource) when memory is
+// short. `say`, if any, is told the plan before memory is taken.
 std::unique_ptr<Executor> LoadModel(
     const std::string& directory, const RuntimeOptions& options,
     const std::function<void(const MemoryPlan&)>& say = {});

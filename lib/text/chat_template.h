@@ -19,9 +19,9 @@ class ChatTemplate {
  public:
   // Bounds on one rendering; a template that passes one ends in an Error.
   struct Limits {
-    size_t max_steps = 10'000'000;     // expressions and statements evaluated
+    size_t max_steps = 10'000'000;  // expressions and statements evaluated
     size_t max_output_bytes = size_t{64} << 20;  // also of any one string
-    int max_depth = 100;               // nested calls and expressions
+    int max_depth = 100;                         // nested calls and expressions
   };
 
   // Parses `source`. `name` says in errors whose text it is. Throws

@@ -121,9 +121,9 @@ std::string Decoder::Bytes(std::string_view token, bool first) const {
   bool is_byte = false;
   for (const Stage& stage : stages_) {
     std::string text;
-    const bool mapped =
-        stage.kind != Stage::kFuse && stage.kind != Stage::kJoin &&
-        !(stage.kind == Stage::kStrip && stage.fused);
+    const bool mapped = stage.kind != Stage::kFuse &&
+                        stage.kind != Stage::kJoin &&
+                        !(stage.kind == Stage::kStrip && stage.fused);
     // A run of bytes is only text once it has ended.
     if (is_byte && mapped) {
       throw UsageError(

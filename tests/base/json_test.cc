@@ -30,8 +30,8 @@ TEST_CASE("JSON written piece by piece is what its dump is") {
     writer.Integer(int64_t{1} << 60);
     writer.EndObject();
     OrderedJson same = {{"text", text}};
-    same[text + "\n"] = {-5,   nullptr, OrderedJson::object(),
-                         OrderedJson::array(), text, nested};
+    same[text + "\n"] = {
+        -5, nullptr, OrderedJson::object(), OrderedJson::array(), text, nested};
     same["last"] = int64_t{1} << 60;
     CHECK(writer.Take() ==
           same.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));

@@ -50,7 +50,8 @@ TEST_CASE("CPUs are listed by node") {
     want.resize(std::max(want.size(), node + 1));
     want[node].push_back(cpu);
   }
-  std::erase_if(want, [](const std::vector<int>& node) { return node.empty(); });
+  std::erase_if(want,
+                [](const std::vector<int>& node) { return node.empty(); });
   CHECK(CpusByNode(temp.path()) == want);
 }
 

@@ -138,7 +138,8 @@ TEST_CASE("a bad config.json is refused by what is wrong in it") {
       {"num_key_value_heads", 3,
        "c: 'num_key_value_heads' is 3, which does not divide "
        "'num_attention_heads', 2"},
-      {"head_dim", 3, "c: the head size is 3, expected an even number of at most 1024"},
+      {"head_dim", 3,
+       "c: the head size is 3, expected an even number of at most 1024"},
       {"hidden_act", "gelu", "c: 'hidden_act' is gelu, supported is: silu"},
       {"rms_norm_eps", "x",
        "c: 'rms_norm_eps' is \"x\", expected a positive "
@@ -192,13 +193,15 @@ TEST_CASE("bad weights are refused by file and tensor") {
   const auto open = [&] { Checkpoint::Open(dir, false); };
   const char* embed = "model.embed_tokens.weight";
 
-  CHECK(ErrorOf(open) == dir + ": has neither model.safetensors nor "
-                               "model.safetensors.index.json");
+  CHECK(ErrorOf(open) == dir +
+                             ": has neither model.safetensors nor "
+                             "model.safetensors.index.json");
   WriteTestFile(temp / "pytorch_model.bin", "x");
   CHECK(ErrorOf(open) ==
-        dir + ": has neither model.safetensors nor "
-              "model.safetensors.index.json; pytorch_model.bin is not read: "
-              "save the model again with safe_serialization=True");
+        dir +
+            ": has neither model.safetensors nor "
+            "model.safetensors.index.json; pytorch_model.bin is not read: "
+            "save the model again with safe_serialization=True");
 
   struct Case {
     std::string content;
@@ -216,20 +219,28 @@ TEST_CASE("bad weights are refused by file and tensor") {
       {LittleEndian(2) + "[]", file + ": the header is not a JSON object"},
       {spoiled([&](Json& h) { h.erase(embed); }),
        dir + ": tensor 'model.embed_tokens.weight' (4, 4) is missing"},
-      {spoiled([&](Json& h) { h[embed]["shape"] = {2, 8}; }),
+      {spoiled([&](Json& h) {
+         h[embed]["shape"] = {2, 8};
+       }),
        dir + ": tensor 'model.embed_tokens.weight' has shape (2, 8), "
              "config.json makes it (4, 4)"},
       {spoiled([&](Json& h) { h[embed]["dtype"] = "I32"; }),
        dir + ": tensor 'model.embed_tokens.weight' is of type I32; read are: "
              "F32, F16, BF16"},
-      {spoiled([&](Json& h) { h[embed]["shape"] = {1ll << 40, 1ll << 40}; }),
+      {spoiled([&](Json& h) {
+         h[embed]["shape"] = {1ll << 40, 1ll << 40};
+       }),
        file + ": tensor 'model.embed_tokens.weight' has 64 bytes, its shape of "
               "[1099511627776,1099511627776] wants more than there can be"},
-      {spoiled([&](Json& h) { h[embed]["data_offsets"] = {8, 4}; }),
+      {spoiled([&](Json& h) {
+         h[embed]["data_offsets"] = {8, 4};
+       }),
        file + ": tensor 'model.embed_tokens.weight' lies at 8 to 4, but the "
               "file has 592 bytes of data; it may be cut off: download it "
               "again"},
-      {spoiled([&](Json& h) { h[embed]["data_offsets"] = {4, 68}; }),
+      {spoiled([&](Json& h) {
+         h[embed]["data_offsets"] = {4, 68};
+       }),
        file + ": tensors 'model.embed_tokens.weight' and "
               "'model.layers.0.input_layernorm.weight' overlap"},
   };
@@ -270,9 +281,9 @@ TEST_CASE("shards are found, and an index cannot lead out of the directory") {
   const std::string index = temp / "model.safetensors.index.json";
   const auto open = [&] { Checkpoint::Open(temp.path(), false); };
   const auto write = [&](const std::string& shard) {
-    WriteTestFile(index, Json{{"weight_map",
-                               {{"model.embed_tokens.weight", shard}}}}
-                             .dump());
+    WriteTestFile(
+        index,
+        Json{{"weight_map", {{"model.embed_tokens.weight", shard}}}}.dump());
   };
   for (const char* shard : {"../x.safetensors", "/etc/passwd", "..", ""}) {
     write(shard);
@@ -287,9 +298,10 @@ TEST_CASE("shards are found, and an index cannot lead out of the directory") {
                   header.erase("model.embed_tokens.weight");
                 }));
   CHECK(ErrorOf(open) ==
-        temp.path() + ": tensor 'model.embed_tokens.weight' is not in "
-                      "a.safetensors, where model.safetensors.index.json says "
-                      "it is");
+        temp.path() +
+            ": tensor 'model.embed_tokens.weight' is not in "
+            "a.safetensors, where model.safetensors.index.json says "
+            "it is");
   WriteTestFile(temp / "a.safetensors", Safetensors(GoodConfig()));
   open();
 }
@@ -297,10 +309,11 @@ TEST_CASE("shards are found, and an index cannot lead out of the directory") {
 TEST_CASE("a hub id is looked up in the local cache") {
   const TempDir temp;
   setenv("HF_HUB_CACHE", temp.path().c_str(), 1);
-  CHECK(ErrorOf([] { Checkpoint::Open("org/tiny", false); }) ==
-        "model: org/tiny: no such directory, and not in the Hugging Face cache " +
-            temp.path() +
-            "; fetch it with 'hf download org/tiny', or name a directory");
+  CHECK(
+      ErrorOf([] { Checkpoint::Open("org/tiny", false); }) ==
+      "model: org/tiny: no such directory, and not in the Hugging Face cache " +
+          temp.path() +
+          "; fetch it with 'hf download org/tiny', or name a directory");
   const std::string root = temp / "models--org--tiny";
   WriteTestFile(root + "/refs/main", "abc\n");
   WriteTestFile(root + "/snapshots/abc/config.json", GoodConfig().dump());

@@ -25,7 +25,8 @@ std::string Run(const std::string& arguments, int want = 0) {
 TEST_CASE("bench prints one object a line, with all that is promised") {
   const TempDir temp;
   const std::string model = temp / "model";
-  Run("compile " RBLN_EXAMPLES "/tiny-chat --target scalar --batch-size 4 "
+  Run("compile " RBLN_EXAMPLES
+      "/tiny-chat --target scalar --batch-size 4 "
       "--decoder-batch-sizes 4,1 --quantization.weights int8 --output " +
       model);
   std::istringstream lines(Run("bench " + model +
@@ -43,10 +44,9 @@ TEST_CASE("bench prints one object a line, with all that is promised") {
       CHECK(json.at("count") > 0);
       continue;
     }
-    for (const char* field :
-         {"tokens_per_s", "ms_per_step", "bytes_per_step", "ops_per_step",
-          "gb_per_s", "read_gb_per_s", "gops", "peak_gops",
-          "fraction_of_limit"}) {
+    for (const char* field : {"tokens_per_s", "ms_per_step", "bytes_per_step",
+                              "ops_per_step", "gb_per_s", "read_gb_per_s",
+                              "gops", "peak_gops", "fraction_of_limit"}) {
       CAPTURE(std::string(field));
       CHECK(json.at(field).get<double>() > 0);
     }

@@ -23,8 +23,9 @@ std::string Run(const std::string& arguments) {
   return out;
 }
 
-TEST_CASE("compare gives transformers' perplexity, and the divergence of each "
-          "format") {
+TEST_CASE(
+    "compare gives transformers' perplexity, and the divergence of each "
+    "format") {
   const TempDir temp;
   const auto compile = [&](const std::string& name, const std::string& flags) {
     Run("compile " RBLN_EXAMPLES "/tiny-chat --target scalar --output " +

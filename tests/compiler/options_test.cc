@@ -76,9 +76,9 @@ TEST_CASE("flash attention follows from the partition length") {
   const CompileOptions flash = Resolve("kvcache_partition_len: 16384");
   CHECK(flash.attn_impl == AttnImpl::kFlashAttn);
   CHECK(flash.kvcache_block_size == 16384);
-  const CompileOptions shorter =
-      Resolve("attn_impl: flash_attn\nmax_seq_len: 3072\n"
-              "kvcache_block_size: 64");
+  const CompileOptions shorter = Resolve(
+      "attn_impl: flash_attn\nmax_seq_len: 3072\n"
+      "kvcache_block_size: 64");
   CHECK(shorter.kvcache_partition_len == 1024);
   CHECK(shorter.kvcache_block_size == 64);
   const CompileOptions both =
@@ -144,8 +144,7 @@ TEST_CASE("scaled RoPE allows longer sequences than the model's own limit") {
     model.rope_scaling.factor = 4;
     CHECK(error() == "");
     model.rope_scaling.factor = 2;
-    CHECK(error().ends_with(
-        "is 65536, and its RoPE scaling covers 131072"));
+    CHECK(error().ends_with("is 65536, and its RoPE scaling covers 131072"));
   }
   for (const Kind kind : {Kind::kYarn, Kind::kLongrope, Kind::kLlama3}) {
     model.rope_scaling.kind = kind;

@@ -1,9 +1,8 @@
 #include "engine/block_manager.h"
 
-#include <algorithm>
-
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 
@@ -45,11 +44,10 @@ TEST_CASE("a sequence takes blocks as it grows and gives them back") {
 TEST_CASE(
     "full blocks of a common prefix are shared, a partial one is copied") {
   std::vector<std::pair<int, int>> copies;
-  BlockManager manager(
-      8, 8, true, [&](int from, int to, int tokens) {
-        CHECK(tokens == 4);
-        copies.emplace_back(from, to);
-      });
+  BlockManager manager(8, 8, true, [&](int from, int to, int tokens) {
+    CHECK(tokens == 4);
+    copies.emplace_back(from, to);
+  });
   const std::vector<TokenId> first = Tokens(100, 22);
   SequenceBlocks a;
   Compute(manager, first, a, 0);
@@ -140,11 +138,10 @@ int SoakRound(uint32_t seed) {
   const int window = below(2) == 0 ? 0 : 2 + below(20);
   std::vector<std::vector<TokenId>> content(num_blocks,
                                             std::vector<TokenId>(block_size));
-  BlockManager manager(num_blocks, block_size, true,
-                       [&](int from, int to, int tokens) {
-                         std::copy_n(content[from].begin(), tokens,
-                                     content[to].begin());
-                       });
+  BlockManager manager(
+      num_blocks, block_size, true, [&](int from, int to, int tokens) {
+        std::copy_n(content[from].begin(), tokens, content[to].begin());
+      });
   struct Live {
     std::vector<TokenId> tokens;
     SequenceBlocks blocks;

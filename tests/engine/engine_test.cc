@@ -79,9 +79,8 @@ struct Run {
 // the others at random moments.
 Run RunAll(const std::vector<Request>& requests, const Setup& setup,
            size_t at_once = 1000, uint32_t seed = 1) {
-  Manifest manifest =
-      FakeExecutor::MakeManifest(setup.decoders, setup.block_size,
-                                 setup.max_seq_len, setup.chunk, kVocab);
+  Manifest manifest = FakeExecutor::MakeManifest(
+      setup.decoders, setup.block_size, setup.max_seq_len, setup.chunk, kVocab);
   manifest.sliding_window = setup.windows;
   FakeExecutor executor(std::move(manifest), setup.num_blocks);
   executor.eos = kEos;
@@ -187,8 +186,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("blocks that every window has passed are given back, and no answer "
-          "changes") {
+TEST_CASE(
+    "blocks that every window has passed are given back, and no answer "
+    "changes") {
   for (uint32_t seed = 1; seed <= 4; ++seed) {
     CAPTURE(seed);
     const std::vector<Request> requests = RandomRequests(40, seed);
@@ -230,8 +230,9 @@ TEST_CASE("blocks that every window has passed are given back, and no answer "
 
 // Everything that may differ between runs, at random; RBLN_SOAK_ROUNDS makes it
 // as long as wanted.
-TEST_CASE("soak: random limits, schedules, windows and caches give the same "
-          "answers") {
+TEST_CASE(
+    "soak: random limits, schedules, windows and caches give the same "
+    "answers") {
   int64_t preemptions = 0, cached = 0, disk = 0, steps = 0;
   const int rounds = SoakRounds(6);
   for (int round = 0; round < rounds; ++round) {
@@ -525,8 +526,9 @@ TEST_CASE("a trace shows each step in the lane of its program") {
   }
   // Cut off after an event, it lacks but the bracket.
   const size_t cut = text.rfind(",\n");
-  CHECK(ParseJson(text.substr(0, cut) + "]", "trace", ErrorKind::kUsage).size() ==
-        trace.size() - 1);
+  CHECK(
+      ParseJson(text.substr(0, cut) + "]", "trace", ErrorKind::kUsage).size() ==
+      trace.size() - 1);
 }
 
 TEST_CASE("more than was compiled is refused") {

@@ -109,7 +109,8 @@ class FakeExecutor : public Executor {
 
   std::span<std::byte> BlockBytes(int block) override {
     const size_t size = manifest_.kvcache_block_size;
-    return std::as_writable_bytes(std::span(cells_).subspan(block * size, size));
+    return std::as_writable_bytes(
+        std::span(cells_).subspan(block * size, size));
   }
   std::string kv_fingerprint() const override { return "fake"; }
 

@@ -31,7 +31,8 @@ std::vector<fs::path> Files(const std::string& directory) {
 
 const std::vector<TokenId> kTokens = {1, 2, 3, 4};
 
-TEST_CASE("a block is found again by its tokens, those before and the artifact") {
+TEST_CASE(
+    "a block is found again by its tokens, those before and the artifact") {
   const TempDir temp;
   PrefixStore store(temp / "cache", 1 << 20, "artifact");
   const std::string first = store.Name("", kTokens);
@@ -84,7 +85,8 @@ TEST_CASE("the least recently used go first, and nothing but our files") {
   WriteTestFile(temp / "mine.txt", std::string(100000, 'x'));
   PrefixStore store(temp.path(), 11000, "artifact");
   std::vector<std::string> names = {store.Name("", kTokens)};
-  for (int i = 1; i < 30; ++i) names.push_back(store.Name(names[i - 1], kTokens));
+  for (int i = 1; i < 30; ++i)
+    names.push_back(store.Name(names[i - 1], kTokens));
   std::vector<std::byte> block(1000);
   const auto now = fs::file_time_type::clock::now();
   for (int i = 0; i < 10; ++i) {

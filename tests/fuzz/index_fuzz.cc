@@ -13,9 +13,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const std::string from =
         std::string(RBLN_SOURCE_DIR) + "/tests/data/models/llama-sharded/";
     const std::string path = temp / "checkpoint";
-    for (const char* name :
-         {"config.json", "model-00001-of-00003.safetensors",
-          "model-00002-of-00003.safetensors"}) {
+    for (const char* name : {"config.json", "model-00001-of-00003.safetensors",
+                             "model-00002-of-00003.safetensors"}) {
       rbln::WriteTestFile(path + "/" + name, rbln::ReadTestFile(from + name));
     }
     // Complete only with a shard that lies outside.

@@ -26,9 +26,9 @@ void RunProgram(const ProgramT& program) {
     if (weight->bytes > kMaxBytes) return;
     weights_bytes += weight->bytes;
   }
-  const KvLayout kv = KvLayout::Make(
-      program.kv_format, program.head_dim, program.num_kv_heads,
-      program.num_layers, program.kvcache_block_size);
+  const KvLayout kv =
+      KvLayout::Make(program.kv_format, program.head_dim, program.num_kv_heads,
+                     program.num_layers, program.kvcache_block_size);
   const int64_t scratch = BoundProgram::ScratchFloats(program);
   if (weights_bytes > kMaxBytes || program.arena_bytes > kMaxBytes ||
       kv.block_bytes > kMaxBytes ||
@@ -45,8 +45,8 @@ void RunProgram(const ProgramT& program) {
   // Each of its own, so that a sanitizer sees what leaves it.
   const auto aligned = [](uint64_t bytes) {
     return std::unique_ptr<std::byte, decltype(&std::free)>(
-        static_cast<std::byte*>(std::aligned_alloc(
-            kAlignment, AlignUp(bytes + 1, kAlignment))),
+        static_cast<std::byte*>(
+            std::aligned_alloc(kAlignment, AlignUp(bytes + 1, kAlignment))),
         &std::free);
   };
   const auto arena = aligned(program.arena_bytes);

@@ -30,8 +30,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (result == Result::kEnd) return 0;
     if (result == Result::kTooLong) continue;
     if (line.size() > kMaxLine) __builtin_trap();
-    const rbln::PromptLine parsed = rbln::ParsePromptLine(
-        line, index, reader.line_number(), context);
+    const rbln::PromptLine parsed =
+        rbln::ParsePromptLine(line, index, reader.line_number(), context);
     if (!parsed.error && parsed.prompts.empty()) __builtin_trap();
   }
 }

@@ -40,16 +40,37 @@ class Mutator {
 
   void Change(std::string* input) {
     // What parsers tend to trip over.
-    static const std::vector<std::string> kPieces = {
-        "-1", "0", "1e999", "18446744073709551615", "9223372036854775808",
-        "2147483647", "2147483648", "null", "true", "{}", "[]", "\"\"",
-        "\"", "\\u0000", "\\ud800", "\xFF", "\xC3", std::string(1, '\0'),
-        std::string(4, '\xFF'), std::string(8, '\x7F'), "../", "\n",
-        std::string(300, '['), std::string(300, '('), "{%", "{{", "%}", "}}"};
+    static const std::vector<std::string> kPieces = {"-1",
+                                                     "0",
+                                                     "1e999",
+                                                     "18446744073709551615",
+                                                     "9223372036854775808",
+                                                     "2147483647",
+                                                     "2147483648",
+                                                     "null",
+                                                     "true",
+                                                     "{}",
+                                                     "[]",
+                                                     "\"\"",
+                                                     "\"",
+                                                     "\\u0000",
+                                                     "\\ud800",
+                                                     "\xFF",
+                                                     "\xC3",
+                                                     std::string(1, '\0'),
+                                                     std::string(4, '\xFF'),
+                                                     std::string(8, '\x7F'),
+                                                     "../",
+                                                     "\n",
+                                                     std::string(300, '['),
+                                                     std::string(300, '('),
+                                                     "{%",
+                                                     "{{",
+                                                     "%}",
+                                                     "}}"};
     const size_t at = Below(input->size() + 1);
-    const size_t length =
-        std::min<size_t>(1 + Below(Below(4) == 0 ? 256 : 8),
-                         input->size() - at);
+    const size_t length = std::min<size_t>(1 + Below(Below(4) == 0 ? 256 : 8),
+                                           input->size() - at);
     switch (Below(8)) {
       case 0:
         if (at < input->size()) (*input)[at] ^= char(1 << Below(8));
@@ -94,8 +115,7 @@ int main(int argc, char** argv) {
     if (std::strncmp(argv[i], "-runs=", 6) == 0) {
       mutations = std::strtoull(argv[i] + 6, nullptr, 10);
     } else if (fs::is_directory(argv[i])) {
-      std::copy(fs::directory_iterator(argv[i]), {},
-                std::back_inserter(files));
+      std::copy(fs::directory_iterator(argv[i]), {}, std::back_inserter(files));
     } else {
       files.emplace_back(argv[i]);
     }

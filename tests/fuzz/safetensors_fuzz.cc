@@ -1,7 +1,7 @@
 // Any bytes as the JSON of a safetensors header.
-#include "checkpoint/safetensors.h"
-
 #include <cstdint>
+
+#include "checkpoint/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const uint64_t begin = rbln::kSafetensorsLengthBytes + size;

@@ -1,9 +1,8 @@
 // Any bytes as a weights file.
-#include "artifact/weights.h"
-
 #include <cstdint>
 #include <string_view>
 
+#include "artifact/weights.h"
 #include "test_util.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

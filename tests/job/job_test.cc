@@ -251,20 +251,22 @@ TEST_CASE("structured answers, in every form of a line") {
       R"({"custom_id": "a", "method": "POST", "url": "/v1/chat/completions",
           "body": {"messages": [{"role": "user", "content": "Hi"}], )";
   std::string input;
-  for (const std::string& one : std::vector<std::string>
-       {chat + R"("response_format": {"type": "json_schema", "json_schema":
-                  {"name": "c", "schema": )" + line + "}}}}",
-        R"({"prompt": "a", "guided_json": )" + line + "}",
-        R"({"prompt": "a", "structured_outputs": {"choice": ["x", "yz"]},
+  for (const std::string& one : std::vector<std::string>{
+           chat + R"("response_format": {"type": "json_schema", "json_schema":
+                  {"name": "c", "schema": )" +
+               line + "}}}}",
+           R"({"prompt": "a", "guided_json": )" + line + "}",
+           R"({"prompt": "a", "structured_outputs": {"choice": ["x", "yz"]},
             "temperature": 1, "n": 4})",
-        R"({"prompt": "a", "guided_regex": "[0-9]{3}", "label": 1})",
-        R"({"prompt": "a", "guided_regex": "(", "label": 1})",
-        chat + R"("response_format": {"type": "json_schema", "json_schema":
+           R"({"prompt": "a", "guided_regex": "[0-9]{3}", "label": 1})",
+           R"({"prompt": "a", "guided_regex": "(", "label": 1})",
+           chat + R"("response_format": {"type": "json_schema", "json_schema":
                   {"name": "c", "schema": {"not": {}}}}}})",
-        R"({"prompt": "a", "guided_grammar": "x"})",
-        R"({"prompt": "a", "guided_choice": ["dog"],
+           R"({"prompt": "a", "guided_grammar": "x"})",
+           R"({"prompt": "a", "guided_choice": ["dog"],
             "bad_words": ["d", "do", "dog"]})",
-        chat + R"("response_format": {"type": "text"}, "max_tokens": 3}})"}) {
+           chat +
+               R"("response_format": {"type": "text"}, "max_tokens": 3}})"}) {
     std::string text = one;
     std::erase(text, '\n');
     input += text + "\n";

@@ -62,9 +62,10 @@ TEST_CASE("the progress line") {
   CHECK(ProgressLine(state, {3072, 512}, 10) ==
         "12 prompts, in 3072.0, out 512.0 tokens/s, 8 running, 24 waiting");
   state.fraction = 0.25;
-  CHECK(ProgressLine(state, {3072, 512}, 100) ==
-        "12 prompts (25%), in 3072.0, out 512.0 tokens/s, 8 running, 24 waiting, "
-        "5m00s left");
+  CHECK(
+      ProgressLine(state, {3072, 512}, 100) ==
+      "12 prompts (25%), in 3072.0, out 512.0 tokens/s, 8 running, 24 waiting, "
+      "5m00s left");
 }
 
 TEST_CASE("the figures are in the text form of Prometheus") {

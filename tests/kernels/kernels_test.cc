@@ -22,8 +22,8 @@ class Aligned {
   explicit Aligned(size_t count)
       : count_(count),
         data_(static_cast<T*>(std::aligned_alloc(
-            kAlignment, AlignUp(std::max<size_t>(1, count) * sizeof(T),
-                                kAlignment)))) {
+            kAlignment,
+            AlignUp(std::max<size_t>(1, count) * sizeof(T), kAlignment)))) {
     std::memset(data_, 0, count * sizeof(T));
   }
   ~Aligned() { std::free(data_); }
@@ -111,8 +111,8 @@ Quant QuantAt(std::byte* packed, int inputs, Format format, int n, int k) {
 }
 float Dequantized(std::byte* packed, int inputs, Format format, int n, int k) {
   const Quant at = QuantAt(packed, inputs, format, n, k);
-  const int value = format == Format::Int8 ? *at.byte - 128
-                                           : (*at.byte >> at.shift & 15) - 8;
+  const int value =
+      format == Format::Int8 ? *at.byte - 128 : (*at.byte >> at.shift & 15) - 8;
   return FromHalf(*at.scale) * static_cast<float>(value);
 }
 
@@ -128,9 +128,8 @@ void PackRandom(std::mt19937& random, int outputs, int inputs, Format format,
       const bool real = n < outputs && k < inputs;
       // Some group scales are negative, some subnormal.
       if (k % 32 == 0) {
-        *at.scale = static_cast<uint16_t>(real ? random() % 0x3c00 |
-                                                     (random() % 4 == 0) << 15
-                                               : 0);
+        *at.scale = static_cast<uint16_t>(
+            real ? random() % 0x3c00 | (random() % 4 == 0) << 15 : 0);
       }
       if (format == Format::Int8) {
         *at.byte = static_cast<uint8_t>(real ? random() % 255 + 1 : 128);
@@ -156,13 +155,14 @@ void QuantizeRow(std::byte* row, float* x, int count) {
     const int group = begin % 64 / 32;
     const int end = std::min(begin + 32, count);
     float largest = 0;
-    for (int i = begin; i < end; ++i) largest = std::max(largest, std::abs(x[i]));
+    for (int i = begin; i < end; ++i)
+      largest = std::max(largest, std::abs(x[i]));
     int sum = 0;
     for (int i = begin; i < begin + 32; ++i) {
-      const int q = i < end && largest > 0
-                        ? static_cast<int>(std::nearbyint(
-                              x[i] * (127.0f / largest)))
-                        : 0;
+      const int q =
+          i < end && largest > 0
+              ? static_cast<int>(std::nearbyint(x[i] * (127.0f / largest)))
+              : 0;
       pair.values[group * 32 + i - begin] = static_cast<int8_t>(q);
       sum += q;
     }
@@ -229,7 +229,8 @@ class MatmulFixture {
       }
     }
     if (c.bias) {
-      const std::vector<float> bias = Random(c.outputs, random_, Format::Float32);
+      const std::vector<float> bias =
+          Random(c.outputs, random_, Format::Float32);
       std::copy(bias.begin(), bias.end(), bias_.data());
     }
   }
@@ -313,8 +314,8 @@ class MatmulFixture {
   void Dot(int r, int n, double* value, double* bound) const {
     double sum = 0, magnitude = 0;
     for (int k = 0; k < c_.inputs; ++k) {
-      const double product = double(x_[size_t(r) * c_.inputs + k]) *
-                             w_[size_t(n) * c_.inputs + k];
+      const double product =
+          double(x_[size_t(r) * c_.inputs + k]) * w_[size_t(n) * c_.inputs + k];
       sum += product;
       magnitude += std::abs(product);
     }
@@ -324,8 +325,8 @@ class MatmulFixture {
     }
     *value = sum;
     // Each of K additions rounds to half a unit of at most the magnitude.
-    *bound = magnitude * (c_.inputs + 2) *
-             std::numeric_limits<float>::epsilon();
+    *bound =
+        magnitude * (c_.inputs + 2) * std::numeric_limits<float>::epsilon();
   }
 
   MatmulCase c_;
@@ -364,8 +365,7 @@ TEST_CASE("matmul is right for every shape, format, epilogue and tile") {
       {50, 33, 5, Format::BFloat16, Epilogue::Add, true, Format::Float32},
       {96, 172, 8, Format::BFloat16, Epilogue::SiluGate, true,
        Format::BFloat16},
-      {130, 64, 29, Format::BFloat16, Epilogue::None, false,
-       Format::BFloat16},
+      {130, 64, 29, Format::BFloat16, Epilogue::None, false, Format::BFloat16},
       {64, 515, 128, Format::BFloat16, Epilogue::SiluGate, false,
        Format::BFloat16},
       {16, 1, 1, Format::Int8, Epilogue::None, false, Format::Float32},
@@ -379,8 +379,7 @@ TEST_CASE("matmul is right for every shape, format, epilogue and tile") {
       {96, 172, 8, Format::Int4, Epilogue::SiluGate, true, Format::Float32},
       {130, 1100, 29, Format::Int4, Epilogue::None, false, Format::BFloat16},
       // More inputs than a block of weights has room for.
-      {64, 2100, 3, Format::Float32, Epilogue::SiluGate, true,
-       Format::Float32},
+      {64, 2100, 3, Format::Float32, Epilogue::SiluGate, true, Format::Float32},
       {50, 4200, 3, Format::Int8, Epilogue::Add, false, Format::Float32},
   };
   for (const KernelTable* table : UsableTables()) {
@@ -431,8 +430,7 @@ TEST_CASE("rms_norm is right and pads with zeros") {
         const double scale = 1 / std::sqrt(squares / columns + 1e-5);
         for (int i = 0; i < columns; ++i) {
           const double want = x[i] * scale * w[i];
-          const double relative =
-              format == Format::Float32 ? 1e-6 : 1.0 / 256;
+          const double relative = format == Format::Float32 ? 1e-6 : 1.0 / 256;
           REQUIRE(std::abs(GetColumn(out.data(), i, format) - want) <=
                   std::abs(want) * relative + 1e-30);
         }
@@ -520,8 +518,7 @@ TEST_CASE("weights are packed close, and alike by every instruction set") {
           for (int k = begin; k < end; ++k) {
             const float x = w[size_t(n) * inputs + k];
             squares += double(x) * x;
-            const float got =
-                Dequantized(packed.data(), inputs, format, n, k);
+            const float got = Dequantized(packed.data(), inputs, format, n, k);
             error += (double(got) - x) * (double(got) - x);
             // The largest magnitude on -8, as the simplest 4-bit formats do.
             const float scale = largest / -8;
@@ -561,9 +558,8 @@ TEST_CASE("embedding reads a row of the packed matrix back") {
         std::vector<float> out(inputs);
         (format == Format::Int8 ? table->embed_int8 : table->embed_int4)(
             packed.data(), inputs, token, out.data());
-        REQUIRE(out == std::vector<float>(
-                           w.begin() + token * inputs,
-                           w.begin() + (token + 1) * inputs));
+        REQUIRE(out == std::vector<float>(w.begin() + token * inputs,
+                                          w.begin() + (token + 1) * inputs));
       }
     }
     for (const Format format : {Format::Float32, Format::BFloat16}) {
@@ -577,9 +573,8 @@ TEST_CASE("embedding reads a row of the packed matrix back") {
         std::vector<float> out(inputs);
         (format == Format::Float32 ? table->embed_f32 : table->embed_bf16)(
             packed.data(), inputs, token, out.data());
-        REQUIRE(out == std::vector<float>(
-                           w.begin() + token * inputs,
-                           w.begin() + (token + 1) * inputs));
+        REQUIRE(out == std::vector<float>(w.begin() + token * inputs,
+                                          w.begin() + (token + 1) * inputs));
       }
     }
   }
@@ -706,13 +701,11 @@ class AttentionFixture {
     for (int p = begin; p < end; ++p) {
       for (int head = 0; head < s_.num_heads; ++head) {
         const std::vector<double> q = Head(p, head);
-        const int first =
-            s_.window == 0 ? 0 : std::max(0, p + 1 - s_.window);
+        const int first = s_.window == 0 ? 0 : std::max(0, p + 1 - s_.window);
         std::vector<double> scores;
         double largest = -1e300;
         for (int key = first; key <= p; ++key) {
-          const std::vector<double> k =
-              Head(key, s_.num_heads + head / group);
+          const std::vector<double> k = Head(key, s_.num_heads + head / group);
           double score = 0;
           for (int i = 0; i < s_.head_dim; ++i) score += q[i] * k[i];
           scores.push_back(score / std::sqrt(double(s_.head_dim)));
@@ -724,8 +717,8 @@ class AttentionFixture {
           double want = 0, magnitude = 0;
           for (int key = first; key <= p; ++key) {
             const float v =
-                raw_[size_t(key) * (q_columns_ + 2 * kv_columns_) +
-                     q_columns_ + kv_columns_ + head / group * s_.head_dim + i];
+                raw_[size_t(key) * (q_columns_ + 2 * kv_columns_) + q_columns_ +
+                     kv_columns_ + head / group * s_.head_dim + i];
             want += scores[key - first] / sum * v;
             magnitude += scores[key - first] / sum * std::abs(v);
           }
@@ -735,9 +728,10 @@ class AttentionFixture {
           const double bound =
               element * (magnitude * 8 * std::sqrt(double(s_.head_dim)) + 2) +
               1e-6;
-          REQUIRE(std::abs(got[size_t(p - begin) * q_columns_ +
-                               head * s_.head_dim + i] -
-                           want) <= bound);
+          REQUIRE(
+              std::abs(
+                  got[size_t(p - begin) * q_columns_ + head * s_.head_dim + i] -
+                  want) <= bound);
         }
       }
     }

@@ -30,12 +30,24 @@ namespace rbln {
 namespace {
 
 constexpr const char* kFamilies[] = {
-    "llama-mha",      "llama-gqa-tied-linear", "llama3-rope",
-    "mistral-window", "qwen2",                 "qwen3",
-    "llama-bias",     "llama-odd-sizes",       "llama-sharded",
-    "qwen2-yarn",     "llama-yarn-mscale",     "llama-dynamic",
-    "mistral-longrope", "qwen2-hybrid-window", "qwen3-hybrid-window",
-    "llama-8-heads",  "mistral-8-heads",       "qwen2-8-heads",
+    "llama-mha",
+    "llama-gqa-tied-linear",
+    "llama3-rope",
+    "mistral-window",
+    "qwen2",
+    "qwen3",
+    "llama-bias",
+    "llama-odd-sizes",
+    "llama-sharded",
+    "qwen2-yarn",
+    "llama-yarn-mscale",
+    "llama-dynamic",
+    "mistral-longrope",
+    "qwen2-hybrid-window",
+    "qwen3-hybrid-window",
+    "llama-8-heads",
+    "mistral-8-heads",
+    "qwen2-8-heads",
     "qwen3-8-heads",
 };
 // Those with a golden-long.json: longer than they were trained for.
@@ -94,8 +106,9 @@ class Sequence {
   // `place`: of the sequences whose blocks lie one after the other.
   Sequence(Executor& executor, int place) : executor_(executor) {
     const Manifest& manifest = executor.manifest();
-    const int blocks = (manifest.max_seq_len + manifest.kvcache_block_size - 1) /
-                       manifest.kvcache_block_size;
+    const int blocks =
+        (manifest.max_seq_len + manifest.kvcache_block_size - 1) /
+        manifest.kvcache_block_size;
     for (int i = 0; i < blocks; ++i) blocks_.push_back(place * blocks + i);
   }
   // Feeds `ids`, `chunk` at a time, through programs of `rows` rows. Returns
@@ -165,7 +178,8 @@ const Nearness kNearness[] = {
     {WeightFormat::kInt4, "int4", 3.0, 0.2},
 };
 
-void CheckAgainstGolden(const std::string& model, const std::string& golden_file,
+void CheckAgainstGolden(const std::string& model,
+                        const std::string& golden_file,
                         const Nearness& nearness, int ranks = 1) {
   const TempDir temp;
   const Json golden = ReadJsonFile(golden_file, ErrorKind::kUsage);
@@ -183,8 +197,8 @@ void CheckAgainstGolden(const std::string& model, const std::string& golden_file
     Sequence sequence(*executor, 0);
     std::vector<std::vector<float>> logits = sequence.Feed(ids, 64, 64);
     for (const Json& entry : prompt.at("logits")) {
-      worst = std::max(worst, Distance(logits[entry.at("position")],
-                                       entry.at("values")));
+      worst = std::max(
+          worst, Distance(logits[entry.at("position")], entry.at("values")));
     }
     for (const int token : greedy) {
       agree += Argmax(logits.back()) == token;
@@ -198,8 +212,9 @@ void CheckAgainstGolden(const std::string& model, const std::string& golden_file
           " of the RMS, greedy tokens agree ", agree, " of ", total);
 }
 
-TEST_CASE("every family gives transformers' logits and greedy tokens, as near "
-          "as its format allows") {
+TEST_CASE(
+    "every family gives transformers' logits and greedy tokens, as near "
+    "as its format allows") {
   for (const char* family : kFamilies) {
     SUBCASE(family) {
       const std::string model =
@@ -225,8 +240,7 @@ bool Divides(const std::string& model, int ranks) {
 TEST_CASE("tensor parallel ranks give transformers' logits and greedy tokens") {
   std::map<int, int> tried;
   for (const char* family : kFamilies) {
-    const std::string model =
-        std::string(RBLN_TEST_DATA) + "/models/" + family;
+    const std::string model = std::string(RBLN_TEST_DATA) + "/models/" + family;
     for (const int ranks : {2, 3, 4, 8}) {
       if (!Divides(model, ranks)) continue;
       ++tried[ranks];
@@ -245,8 +259,9 @@ TEST_CASE("tensor parallel ranks give transformers' logits and greedy tokens") {
   CHECK(tried == std::map<int, int>{{2, 18}, {3, 1}, {4, 17}, {8, 4}});
 }
 
-TEST_CASE("scaled RoPE gives transformers' logits and greedy tokens beyond the "
-          "trained length") {
+TEST_CASE(
+    "scaled RoPE gives transformers' logits and greedy tokens beyond the "
+    "trained length") {
   for (const char* family : kLongFamilies) {
     SUBCASE(family) {
       const std::string model =
@@ -257,18 +272,19 @@ TEST_CASE("scaled RoPE gives transformers' logits and greedy tokens beyond the "
   }
 }
 
-TEST_CASE("another length packs the weights again only where frequencies "
-          "depend on it") {
+TEST_CASE(
+    "another length packs the weights again only where frequencies "
+    "depend on it") {
   for (const char* family : {"llama-dynamic", "qwen2-yarn"}) {
     const TempDir temp;
     const Checkpoint checkpoint = Checkpoint::Open(
         std::string(RBLN_TEST_DATA) + "/models/" + family, false);
     const auto written = [&](int max_seq_len) {
-      const CompileReport report = Compile(
-          checkpoint,
-          Options(checkpoint.model(), temp / "a", WeightFormat::kBFloat16,
-                  max_seq_len),
-          {});
+      const CompileReport report =
+          Compile(checkpoint,
+                  Options(checkpoint.model(), temp / "a",
+                          WeightFormat::kBFloat16, max_seq_len),
+                  {});
       return std::count(report.written.begin(), report.written.end(),
                         "weights.safetensors");
     };
@@ -283,18 +299,21 @@ TEST_CASE("the example model gives transformers' logits and greedy tokens") {
     if (nearness.format == WeightFormat::kInt8) nearness.agreement = 0.95;
     if (nearness.format == WeightFormat::kInt4) nearness.agreement = 0.8;
     CAPTURE(nearness.name);
-    CheckAgainstGolden(std::string(RBLN_EXAMPLES) + "/tiny-chat",
-                       std::string(RBLN_TEST_DATA) +
-                           "/models/tiny-chat.golden.json",
-                       nearness);
+    CheckAgainstGolden(
+        std::string(RBLN_EXAMPLES) + "/tiny-chat",
+        std::string(RBLN_TEST_DATA) + "/models/tiny-chat.golden.json",
+        nearness);
   }
 }
 
-TEST_CASE("logits are the same bits for every program, chunk, batch and thread "
-          "count") {
-  const std::pair<const char*, int> families[] = {
-      {"llama-odd-sizes", 1}, {"mistral-window", 1}, {"qwen3", 1},
-      {"mistral-window", 2},  {"qwen3", 4}};
+TEST_CASE(
+    "logits are the same bits for every program, chunk, batch and thread "
+    "count") {
+  const std::pair<const char*, int> families[] = {{"llama-odd-sizes", 1},
+                                                  {"mistral-window", 1},
+                                                  {"qwen3", 1},
+                                                  {"mistral-window", 2},
+                                                  {"qwen3", 4}};
   for (const auto& [family, ranks] : families) {
     for (const WeightFormat format :
          {WeightFormat::kFloat32, WeightFormat::kBFloat16, WeightFormat::kInt8,
@@ -355,10 +374,9 @@ TEST_CASE("logits are the same bits for every program, chunk, batch and thread "
           const std::span<const float> logits =
               executor->Step(64, step, tables);
           for (size_t i = 0; i < step.size(); ++i) {
-            REQUIRE(std::memcmp(
-                        want[step[i].sequence][step[i].position].data(),
-                        logits.data() + i * vocabulary,
-                        vocabulary * sizeof(float)) == 0);
+            REQUIRE(std::memcmp(want[step[i].sequence][step[i].position].data(),
+                                logits.data() + i * vocabulary,
+                                vocabulary * sizeof(float)) == 0);
           }
         }
       }
@@ -403,8 +421,9 @@ class ThreadTransport : public Transport {
   const int rank_;
 };
 
-TEST_CASE("ranks that exchange messages give the bits of ranks that share "
-          "memory") {
+TEST_CASE(
+    "ranks that exchange messages give the bits of ranks that share "
+    "memory") {
   for (const auto& [family, ranks] :
        {std::pair{"llama-8-heads", 2}, std::pair{"mistral-8-heads", 4},
         std::pair{"qwen3-8-heads", 8}}) {
@@ -498,8 +517,9 @@ std::map<int64_t, std::string> Answers(const std::string& directory,
   return answers;
 }
 
-TEST_CASE("answers are the same bits for every block size, hit or miss, window "
-          "passed or not, preempted or not, from disk or not") {
+TEST_CASE(
+    "answers are the same bits for every block size, hit or miss, window "
+    "passed or not, preempted or not, from disk or not") {
   for (const char* family :
        {"mistral-window", "qwen2-hybrid-window", "llama-dynamic"}) {
     for (const WeightFormat format :
@@ -529,9 +549,8 @@ TEST_CASE("answers are the same bits for every block size, hit or miss, window "
         requests.push_back(std::move(request));
       }
       const auto compile = [&](int block) {
-        CompileOptions options =
-            Options(checkpoint.model(), temp / std::to_string(block), format,
-                    256);
+        CompileOptions options = Options(
+            checkpoint.model(), temp / std::to_string(block), format, 256);
         options.attn_impl = AttnImpl::kFlashAttn;
         options.kvcache_partition_len = 128;
         options.kvcache_block_size = block;
@@ -542,8 +561,7 @@ TEST_CASE("answers are the same bits for every block size, hit or miss, window "
       EngineOptions plain;
       plain.prefix_caching = false;
       plain.max_num_seqs = 1;
-      const auto want =
-          Answers(compile(128), requests, 2, 1, plain, &stats);
+      const auto want = Answers(compile(128), requests, 2, 1, plain, &stats);
       CHECK(stats.preemptions == 0);
       int64_t preemptions = 0, cached = 0, disk = 0;
       for (const int block : {16, 32, 64}) {
@@ -573,8 +591,7 @@ TEST_CASE("a model of random weights answers as a schema wants") {
   const Checkpoint checkpoint =
       Checkpoint::Open(std::string(RBLN_EXAMPLES) + "/tiny-chat", true);
   Compile(checkpoint,
-          Options(checkpoint.model(), temp / "model", WeightFormat::kInt8),
-          {});
+          Options(checkpoint.model(), temp / "model", WeightFormat::kInt8), {});
   const auto tokenizer = Tokenizer::Load(
       std::string(RBLN_EXAMPLES) + "/tiny-chat", ErrorKind::kModel);
   const std::string schema =
@@ -623,8 +640,9 @@ TEST_CASE("a model of random weights answers as a schema wants") {
   }
 }
 
-TEST_CASE("the same inputs give the same bytes, and a second compile redoes "
-          "only what changed") {
+TEST_CASE(
+    "the same inputs give the same bytes, and a second compile redoes "
+    "only what changed") {
   const TempDir temp;
   const std::string model =
       std::string(RBLN_TEST_DATA) + "/models/llama-sharded";
@@ -730,10 +748,12 @@ TEST_CASE("each byte of a directory, changed or cut off, is seen or harmless") {
   REQUIRE(entry.checksum == HashBytes(program));
   each_byte(program, program.size(), [&](const std::string& bad, size_t at) {
     CHECK_MESSAGE(HashBytes(bad) != entry.checksum, "byte ", at);
-    model_error([&] { ParseProgram(std::as_bytes(std::span(bad)), "program"); });
+    model_error(
+        [&] { ParseProgram(std::as_bytes(std::span(bad)), "program"); });
   });
 
-  // Of the weights, the header: each tensor is found where it was or not at all.
+  // Of the weights, the header: each tensor is found where it was or not at
+  // all.
   const std::string path = directory + "/weights.safetensors";
   const std::string weights = ReadTestFile(path);
   const ProgramT wanted = ReadProgram(directory + "/decoder_batch_4.rbln");
@@ -776,9 +796,10 @@ TEST_CASE("every file but the weights' content is checked before it is used") {
       CHECK(error.kind() == ErrorKind::kModel);
       message = error.what();
     }
-    CHECK_MESSAGE(message.find(name + ": the content is not what was compiled") !=
-                      std::string::npos,
-                  name, ": ", message);
+    CHECK_MESSAGE(
+        message.find(name + ": the content is not what was compiled") !=
+            std::string::npos,
+        name, ": ", message);
     WriteTestFile(path, good);
   }
 }
