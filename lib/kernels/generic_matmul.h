@@ -273,6 +273,11 @@ void FinishTile(const MatmulArgs& args, const Block& block, int rows) {
     std::byte* out = args.out + (block.row + r) * args.out_row_bytes;
     switch (args.epilogue) {
       case kStoreResult:
+        if (args.past_caches) {
+          float* const at = reinterpret_cast<float*>(out) + panel * 16;
+          for (int p = 0; p < panels; ++p) StorePast(at + p * 16, result(r, p));
+          break;
+        }
         for (int p = 0; p < panels; ++p) {
           StoreColumns(out, (panel + p) * 16, args.out_format, result(r, p));
         }
@@ -379,6 +384,7 @@ void Matmul(const MatmulArgs& args) {
     }
     block = next;
   }
+  if (args.past_caches) EndStoresPast();
 }
 
 }  // namespace

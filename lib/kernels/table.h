@@ -112,6 +112,7 @@ struct MatmulArgs {
   uint64_t out_row_bytes;
   Format out_format;  // Float32 or BFloat16
   Epilogue epilogue;
+  bool past_caches;  // store so; for Float32 that is only stored
   // The panels to compute, [begin, end); both even for SiluGate.
   int64_t panel_begin;
   int64_t panel_end;

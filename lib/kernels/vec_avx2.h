@@ -28,6 +28,11 @@ RBLN_INLINE void Store(float* p, V v) {
   _mm256_storeu_ps(p, v.lo);
   _mm256_storeu_ps(p + 8, v.hi);
 }
+RBLN_INLINE void StorePast(float* p, V v) {
+  _mm256_stream_ps(p, v.lo);
+  _mm256_stream_ps(p + 8, v.hi);
+}
+RBLN_INLINE void EndStoresPast() { _mm_sfence(); }
 RBLN_INLINE V Add(V a, V b) {
   return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)};
 }

@@ -17,6 +17,8 @@ RBLN_INLINE V Zero() { return _mm512_setzero_ps(); }
 RBLN_INLINE V Broadcast(float x) { return _mm512_set1_ps(x); }
 RBLN_INLINE V Load(const float* p) { return _mm512_loadu_ps(p); }
 RBLN_INLINE void Store(float* p, V v) { _mm512_storeu_ps(p, v); }
+RBLN_INLINE void StorePast(float* p, V v) { _mm512_stream_ps(p, v); }
+RBLN_INLINE void EndStoresPast() { _mm_sfence(); }
 RBLN_INLINE V Add(V a, V b) { return _mm512_add_ps(a, b); }
 RBLN_INLINE V Sub(V a, V b) { return _mm512_sub_ps(a, b); }
 RBLN_INLINE V Mul(V a, V b) { return _mm512_mul_ps(a, b); }

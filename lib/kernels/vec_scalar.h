@@ -22,6 +22,10 @@ RBLN_INLINE V Load(const float* p) {
   return v;
 }
 RBLN_INLINE void Store(float* p, V v) { memcpy(p, &v, sizeof v); }
+// Past the caches, where that can be, to aligned memory: what is not read soon
+// then costs no reading of what it replaces. Others see it after EndStoresPast.
+RBLN_INLINE void StorePast(float* p, V v) { Store(p, v); }
+RBLN_INLINE void EndStoresPast() {}
 RBLN_INLINE V Add(V a, V b) { return a + b; }
 RBLN_INLINE V Sub(V a, V b) { return a - b; }
 RBLN_INLINE V Mul(V a, V b) { return a * b; }

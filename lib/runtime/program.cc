@@ -14,6 +14,10 @@ namespace {
 // them stay in the cache.
 constexpr int64_t kSumBlock = 2048;
 
+// Logits of so many bytes leave the caches to the weights: stores to memory
+// that is not there wait long, and all later ones behind them.
+constexpr uint64_t kPastCaches = 1 << 19;
+
 // Positions of items of attention that are handed out together.
 constexpr int kPositionsTogether = 2048;
 
@@ -460,6 +464,9 @@ void BoundProgram::RunMatmul(const Op& op, int thread) {
   args.out_row_bytes = op.out.row_bytes;
   args.out_format = op.out.format;
   args.epilogue = op.epilogue;
+  args.past_caches =
+      op.out.row_kind == RowKind::Logits && op.out.format == Format::Float32 &&
+      op.epilogue == Epilogue::None && rows * op.out.row_bytes >= kPastCaches;
   args.panel_begin = share.panels.begin;
   args.panel_end = share.panels.end;
   args.tile = op.tile;

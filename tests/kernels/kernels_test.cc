@@ -259,6 +259,8 @@ class MatmulFixture {
         args.out = out.data() + row * out_row;
         args.out_format = c_.out_format;
         args.epilogue = c_.epilogue;
+        args.past_caches = row > 0 && c_.epilogue == Epilogue::None &&
+                           c_.out_format == Format::Float32;
         args.panel_begin = panel;
         args.panel_end = std::min(panel + panels_a_call, panels_);
         args.tile = tile;
@@ -360,6 +362,7 @@ TEST_CASE("matmul is right for every shape, format, epilogue and tile") {
       {50, 33, 5, Format::Float32, Epilogue::Add, true, Format::Float32},
       {96, 172, 8, Format::Float32, Epilogue::SiluGate, true, Format::Float32},
       {130, 64, 29, Format::Float32, Epilogue::None, false, Format::Float32},
+      {130, 64, 29, Format::Int8, Epilogue::None, true, Format::Float32},
       {16, 1, 1, Format::BFloat16, Epilogue::None, false, Format::Float32},
       {1, 7, 3, Format::BFloat16, Epilogue::None, true, Format::Float32},
       {50, 33, 5, Format::BFloat16, Epilogue::Add, true, Format::Float32},
@@ -667,6 +670,10 @@ class AttentionFixture {
         args.partition_len = s_.partition_len;
         args.scratch = scratch.data();
         if (!parts) {
+          AttentionArgs next = args;
+          next.kv_head = head + 1;
+          args.next = next.kv_head < s_.num_kv_heads ? &next : nullptr;
+          args.fetched = head > 0;
           table_.attention(args);
           continue;
         }
