@@ -298,6 +298,20 @@ void FinishTile(const MatmulArgs& args, const Block& block, int rows) {
   }
 }
 
+// Asks for where FinishTile will store, which may be far from the caches.
+RBLN_INLINE void FetchResults(const MatmulArgs& args, const Block& block,
+                              int rows) {
+  const int shared = args.epilogue == kSiluGateResult ? 2 : 1;
+  const int bytes = 16 * (args.out_format == kFormatFloat32 ? 4 : 2);
+  std::byte* out = args.out + block.row * args.out_row_bytes +
+                   (block.panel - block.place) / shared * bytes;
+  const int across = (block.panels + block.place) / shared * bytes;
+  for (int r = 0; r < rows; ++r) {
+    for (int at = 0; at < across; at += 64) PrefetchToStore(out + at);
+    out += args.out_row_bytes;
+  }
+}
+
 // The rows of one tile of panels, in register tiles.
 template <typename P, int kPanels>
 void MatmulAllRows(const MatmulArgs& args, Block block, Fetch fetch) {
@@ -321,6 +335,7 @@ void MatmulAllRows(const MatmulArgs& args, Block block, Fetch fetch) {
   for (block.row = 0; block.row < args.rows;) {
     const int left = args.rows - block.row;
     const int rows = left < most ? left : most;
+    if (block.whole && !args.past_caches) FetchResults(args, block, rows);
     kTiles.of[rows - 1](args, block, fetch);
     if (block.whole) FinishTile(args, block, rows);
     block.row += rows;

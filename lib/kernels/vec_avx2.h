@@ -173,6 +173,10 @@ RBLN_INLINE V DotPair(Bf16Pair x, Bf16Pair w, V acc) {
 RBLN_INLINE void Prefetch(const void* p) {
   _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
 }
+// Every x86-64 processor takes the instruction, if only to do nothing.
+RBLN_INLINE void PrefetchToStore(const void* p) {
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(p)));
+}
 
 struct Sums {
   __m256i lo, hi;

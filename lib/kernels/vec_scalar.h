@@ -134,6 +134,7 @@ RBLN_INLINE V DotPair(Bf16Pair x, Bf16Pair w, V acc) {
   return Fma(x.second, w.second, Fma(x.first, w.first, acc));
 }
 RBLN_INLINE void Prefetch(const void*) {}
+RBLN_INLINE void PrefetchToStore(const void*) {}
 
 // Sixteen 32-bit sums, and 64 unsigned bytes: four inputs of sixteen columns.
 typedef VInt Sums;
