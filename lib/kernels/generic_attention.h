@@ -669,7 +669,7 @@ void AttendPartition(const AttentionArgs& args, const AttentionState& state,
        tile < from + Kv::kTilesAhead * kKeyTile && tile < partition_end;
        tile += kKeyTile) {
     Fetch fetch = ahead.Take(kv, 1);
-    if (!fetched) fetch.SharedStep();
+    if (!fetched) fetch.All();
   }
   const std::byte* groups[kTileGroups];
   typename TilesOf<Kv, 4>::Type by_four(args, state);

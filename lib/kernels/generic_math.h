@@ -42,45 +42,57 @@ class Fetch {
   // `runs` of `bytes`, whole lines; run i begins at `begin(i)`.
   template <typename Begin>
   RBLN_INLINE_MEMBER Fetch(int runs, uint64_t bytes, Begin&& begin)
-      : lines_(static_cast<int>(bytes / 64)), runs_(runs), left_(lines_) {
-    for (int i = 0; i < runs; ++i) at_[i] = begin(i);
+      : lines_(static_cast<int>(bytes / 64)), runs_(runs) {
+    for (int i = 0; i < runs; ++i) begin_[i] = begin(i);
+    run_ = -1;
+    NextRun();
   }
 
   // Spreads it over so many calls of Step.
   RBLN_INLINE_MEMBER void Spread(int64_t steps) {
-    each_ = static_cast<int>((int64_t{runs_} * lines_ + steps - 1) / steps);
+    if (runs_ == 0) return;
+    const int64_t run_steps = steps < runs_ ? 1 : steps / runs_;
+    each_ = static_cast<int>((lines_ + run_steps - 1) / run_steps);
   }
   RBLN_INLINE_MEMBER void Step() {
-    for (int wanted = each_; wanted > 0;) {
-      const int lines = wanted < left_ ? wanted : left_;
-      const std::byte* at = at_[run_];
+    const int lines = each_ < left_ ? each_ : left_;
 #pragma GCC unroll 1
-      for (int line = 0; line < lines; ++line) {
-        Prefetch(at);
-        at += 64;
-        asm volatile("");  // stays a loop
-      }
-      wanted -= lines;
-      at_[run_] = at;
-      left_ -= lines;
-      if (left_ > 0) continue;
-      left_ = lines_;
-      if (++run_ == runs_) each_ = wanted = 0;
+    for (int line = 0; line < lines; ++line) {
+      Prefetch(at_);
+      at_ += 64;
+      asm volatile("");  // stays a loop
     }
+    left_ -= lines;
+    if (left_ == 0) NextRun();
   }
-  // The same for when there are several calls: they share the one instruction.
+  // All at once, and Step when there are several calls: these share the one
+  // instruction.
+  RBLN_INLINE_MEMBER void All() {
+    Spread(runs_);
+    for (int i = 0; i < runs_; ++i) StepApart();
+  }
   RBLN_INLINE_MEMBER void SharedStep() {
     if (each_ > 0) StepApart();
   }
 
  private:
   __attribute__((noinline)) void StepApart() { Step(); }
+  RBLN_INLINE_MEMBER void NextRun() {
+    if (++run_ < runs_) {
+      at_ = begin_[run_];
+      left_ = lines_;
+    } else {
+      each_ = 0;
+      left_ = 1;  // of nothing
+    }
+  }
 
-  const std::byte* at_[kMostRuns] = {};
-  int lines_ = 0;  // of a run
+  const std::byte* begin_[kMostRuns] = {};
+  const std::byte* at_ = nullptr;  // in the run that is being asked for
+  int lines_ = 0;                  // of a run
   int runs_ = 0;
-  int run_ = 0;   // the one that is being asked for
-  int left_ = 0;  // lines of it
+  int run_ = 0;
+  int left_ = 1;  // lines of the run
   int each_ = 0;  // lines a step
 };
 

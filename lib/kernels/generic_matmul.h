@@ -52,6 +52,7 @@ struct FloatPanels {
 
   template <int kRows, int kPanels>
   RBLN_INLINE void Accumulate(Walk walk, Fetch& fetch, float* sums) {
+    Fetch ahead = fetch;  // in registers
     V acc[kRows][kPanels];
     Unroll<kRows>([&](auto r) __attribute__((always_inline)) {
       Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
@@ -60,7 +61,7 @@ struct FloatPanels {
       });
     });
     for (int step = 0; step < walk.steps; ++step) {
-      fetch.Step();
+      ahead.Step();
       const RowPointers<kRows> rows(walk.x, walk.x_row_bytes);
       typename P::W w[kPanels];
       Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
@@ -76,6 +77,7 @@ struct FloatPanels {
       walk.weights += P::kStepBytes;
       walk.x += P::kInputBytes;
     }
+    fetch = ahead;
     Unroll<kRows>([&](auto r) __attribute__((always_inline)) {
       Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
         Store(sums + (r.value * kMaxTilePanels + p.value) * 16,
@@ -121,7 +123,7 @@ struct Bf16Panels : FloatPanels<Bf16Panels> {
 template <typename P>
 struct GroupPanels {
   static constexpr int kStep = kGroupPair;
-  static constexpr int kInputBytes = sizeof(Int8Pair);
+  static constexpr int kInputBytes = 2 * sizeof(QuantizedGroup);
   template <int kPanels>
   static constexpr int kMaxRows =
       kGroupRegisters / kPanels > kMaxTileRows ? kMaxTileRows
@@ -130,57 +132,61 @@ struct GroupPanels {
 
   template <int kRows, int kPanels>
   RBLN_INLINE void Accumulate(Walk walk, Fetch& fetch, float* totals) {
-    for (int step = 0; step < walk.steps; ++step) {
-      fetch.Step();
+    Fetch ahead = fetch;  // in registers
+    const std::byte* scales = walk.weights;
+    const std::byte* values = walk.weights + kPairScaleBytes;
+    const auto add_group = [&] __attribute__((always_inline)) {
       const RowPointers<kRows> rows(walk.x, walk.x_row_bytes);
-      Unroll<2>([&](auto group) __attribute__((always_inline)) {
-        constexpr int kHalf = group.value;
-        const auto pair = [&](auto r) __attribute__((always_inline)) {
-          return reinterpret_cast<const Int8Pair*>(rows.At(r));
-        };
-        Sums sums[kRows][kPanels];
-        Unroll<kRows>([&](auto r) __attribute__((always_inline)) {
-          Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
-            sums[r.value][p.value] = P::Start(pair(r)->offsets[kHalf]);
-          });
+      const auto group = [&](auto r) __attribute__((always_inline)) {
+        return reinterpret_cast<const QuantizedGroup*>(rows.At(r));
+      };
+      Sums sums[kRows][kPanels];
+      Unroll<kRows>([&](auto r) __attribute__((always_inline)) {
+        Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
+          sums[r.value][p.value] = P::Start(group(r)->offset);
         });
-        Unroll<kGroup / 4 / P::kQuads>([&](
-            auto i) __attribute__((always_inline)) {
-          Bytes w[kPanels][P::kQuads];
-          Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
-            const std::byte* at =
-                walk.weights + p.value * walk.panel_bytes + kPairScaleBytes +
-                (kHalf * (kGroup / 4 / P::kQuads) + i.value) * 64;
-            P::LoadQuads(reinterpret_cast<const uint8_t*>(at), w[p.value]);
-          });
-          Unroll<P::kQuads>([&](auto q) __attribute__((always_inline)) {
-            Unroll<kRows>([&](auto r) __attribute__((always_inline)) {
-              const int8_t* x = pair(r)->values + kHalf * kGroup +
-                                (i.value * P::kQuads + q.value) * 4;
-              Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
-                sums[r.value][p.value] =
-                    P::Dot(sums[r.value][p.value], w[p.value][q.value], x);
-              });
+      });
+      Unroll<kGroup / 4 / P::kQuads>([&](
+          auto i) __attribute__((always_inline)) {
+        Bytes w[kPanels][P::kQuads];
+        Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
+          const std::byte* at =
+              values + p.value * walk.panel_bytes + i.value * 64;
+          P::LoadQuads(reinterpret_cast<const uint8_t*>(at), w[p.value]);
+        });
+        Unroll<P::kQuads>([&](auto q) __attribute__((always_inline)) {
+          Unroll<kRows>([&](auto r) __attribute__((always_inline)) {
+            const int8_t* x =
+                group(r)->values + (i.value * P::kQuads + q.value) * 4;
+            Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
+              sums[r.value][p.value] =
+                  P::Dot(sums[r.value][p.value], w[p.value][q.value], x);
             });
           });
         });
-        Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
-          const V scale = P::WideScale(
-              LoadHalf(reinterpret_cast<const uint16_t*>(
-                           walk.weights + p.value * walk.panel_bytes) +
-                       kHalf * 16));
-          Unroll<kRows>([&](auto r) __attribute__((always_inline)) {
-            float* total = totals + (r.value * kMaxTilePanels + p.value) * 16;
-            Store(total, Fma(ToFloat(P::End(sums[r.value][p.value],
-                                            pair(r)->offsets[kHalf])),
-                             Mul(scale, Broadcast(pair(r)->scales[kHalf])),
-                             Load(total)));
-          });
+      });
+      Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
+        const V scale = P::WideScale(LoadHalf(reinterpret_cast<const uint16_t*>(
+            scales + p.value * walk.panel_bytes)));
+        Unroll<kRows>([&](auto r) __attribute__((always_inline)) {
+          float* total = totals + (r.value * kMaxTilePanels + p.value) * 16;
+          Store(total,
+                Fma(ToFloat(P::End(sums[r.value][p.value], group(r)->offset)),
+                    Mul(scale, Broadcast(group(r)->scale)), Load(total)));
         });
       });
-      walk.weights += P::kStepBytes;
-      walk.x += kInputBytes;
+      scales += 16 * sizeof(uint16_t);
+      values += kGroup / 4 / P::kQuads * 64;
+      walk.x += sizeof(QuantizedGroup);
+    };
+    for (int step = 0; step < walk.steps; ++step) {
+      ahead.Step();
+      add_group();
+      add_group();
+      scales += P::kStepBytes - kPairScaleBytes;
+      values += kPairScaleBytes;
     }
+    fetch = ahead;
   }
 };
 struct Int8Panels : GroupPanels<Int8Panels> {
@@ -377,9 +383,7 @@ void Matmul(const MatmulArgs& args) {
   };
   Block block = block_at(args.panel_begin, 0);
   if (!args.fetched) {
-    Fetch first = fetch_of(weights_of(block));
-    first.Spread(1);
-    first.Step();
+    fetch_of(weights_of(block)).All();
   }
   for (bool more = true; more;) {
     const int64_t panel = block.panel + (block.last ? block.panels : 0);

@@ -10,29 +10,29 @@ namespace {
 constexpr int kGroupVectors = kGroup / 16;
 
 // One group of a row: scaled so that its largest magnitude becomes 127.
-RBLN_INLINE void QuantizeGroup(const V* x, Int8Pair* pair, int group) {
+RBLN_INLINE void QuantizeGroup(const V* x, QuantizedGroup* group) {
   const float largest = Largest(Max(Absolute(x[0]), Absolute(x[1])));
   // Below this the inverse overflows; the values are nothing beside any others.
   const float inverse = largest > 1e-30f ? 127.0f / largest : 0.0f;
   V sum = Zero();
   for (int i = 0; i < kGroupVectors; ++i) {
     const V q = Round(Mul(x[i], Broadcast(inverse)));
-    StoreInt8(pair->values + group * kGroup + i * 16, q);
+    StoreInt8(group->values + i * 16, q);
     sum = Add(sum, q);
   }
-  pair->scales[group] = inverse > 0.0f ? largest / 127.0f : 0.0f;
-  pair->offsets[group] = -128 * static_cast<int32_t>(Sum(sum));
+  group->scale = inverse > 0.0f ? largest / 127.0f : 0.0f;
+  group->offset = -128 * static_cast<int32_t>(Sum(sum));
 }
 
 // One pair of groups, of whose inputs the first `left` are there.
-RBLN_INLINE void QuantizePair(V* x, int left, Int8Pair* pair) {
+RBLN_INLINE void QuantizePair(V* x, int left, QuantizedGroup* pair) {
   if (left < kGroupPair) {
     for (int i = 0; i < 2 * kGroupVectors; ++i) {
       x[i] = KeepLanes(x[i], 0, left - 16 * i, Zero());
     }
   }
-  QuantizeGroup(x, pair, 0);
-  QuantizeGroup(x + kGroupVectors, pair, 1);
+  QuantizeGroup(x, pair);
+  QuantizeGroup(x + kGroupVectors, pair + 1);
 }
 
 // Rows are padded to whole vectors, not to pairs of groups.
@@ -41,14 +41,14 @@ RBLN_INLINE V LoadColumns(const float* x, int column, int columns) {
 }
 
 void Quantize(const float* x, int columns, int begin, int end, std::byte* out) {
-  Int8Pair* pairs = reinterpret_cast<Int8Pair*>(out);
+  QuantizedGroup* groups = reinterpret_cast<QuantizedGroup*>(out);
   for (int pair = begin; pair < end; ++pair) {
     const int column = pair * kGroupPair;
     V v[2 * kGroupVectors];
     for (int i = 0; i < 2 * kGroupVectors; ++i) {
       v[i] = LoadColumns(x, column + 16 * i, columns);
     }
-    QuantizePair(v, columns - column, pairs + pair);
+    QuantizePair(v, columns - column, groups + 2 * pair);
   }
 }
 

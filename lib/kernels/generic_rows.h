@@ -28,7 +28,7 @@ void RmsNormRow(const float* x, const float* weight, int columns, float epsilon,
                 std::byte* out, uint64_t out_row_bytes, Format out_format) {
   const V scale = Broadcast(InverseRms(x, columns, epsilon));
   if (out_format == kFormatInt8) {
-    Int8Pair* pair = reinterpret_cast<Int8Pair*>(out);
+    QuantizedGroup* pair = reinterpret_cast<QuantizedGroup*>(out);
     for (int column = 0; column < columns; column += kGroupPair) {
       V v[2 * kGroupVectors];
       for (int i = 0; i < 2 * kGroupVectors; ++i) {
@@ -36,7 +36,8 @@ void RmsNormRow(const float* x, const float* weight, int columns, float epsilon,
         v[i] = Mul(Mul(LoadColumns(x, at, columns), scale),
                    LoadColumns(weight, at, columns));
       }
-      QuantizePair(v, columns - column, pair++);
+      QuantizePair(v, columns - column, pair);
+      pair += 2;
     }
     return;
   }

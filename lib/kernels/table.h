@@ -20,9 +20,8 @@
 //     The last inputs are padded with values of 0. A group is kGroup inputs.
 // A panel is read front to back, once, by one thread.
 //
-// Int8 rows, the input of Int8 and Int4 matrices: for each 64 inputs (Int8Pair)
-// the scales of the two groups, -128 times the sums of their values (what the
-// offset of the weights adds, taken back), and the values.
+// Int8 rows, the input of Int8 and Int4 matrices: groups (QuantizedGroup), a
+// whole number of pairs of them.
 //
 // Rows. Row r of a value begins at r * row_bytes, a multiple of kAlignment.
 // Columns beyond the last one are zeros up to a whole panel.
@@ -63,10 +62,11 @@ inline constexpr Epilogue kSiluGateResult = static_cast<Epilogue>(2);
 inline constexpr int kGroup = 32;
 // Inputs are padded to pairs of groups.
 inline constexpr int kGroupPair = 2 * kGroup;
-struct Int8Pair {
-  float scales[2];
-  int32_t offsets[2];
-  int8_t values[kGroupPair];
+struct QuantizedGroup {
+  float scale;
+  int32_t offset;  // -128 times the sum of the values: what the offset of the
+                   // weights adds, taken back
+  int8_t values[kGroup];
 };
 // Bytes of a pair of groups of a panel: its scales, and all of it.
 inline constexpr int kPairScaleBytes = 2 * 16 * 2;

@@ -149,10 +149,9 @@ void PackRandom(std::mt19937& random, int outputs, int inputs, Format format,
 
 // An Int8 row of `x`, by the plain rule; `x` becomes what it stands for.
 void QuantizeRow(std::byte* row, float* x, int count) {
-  auto* pairs = reinterpret_cast<Int8Pair*>(row);
+  auto* groups = reinterpret_cast<QuantizedGroup*>(row);
   for (int begin = 0; begin < count; begin += 32) {
-    Int8Pair& pair = pairs[begin / 64];
-    const int group = begin % 64 / 32;
+    QuantizedGroup& group = groups[begin / 32];
     const int end = std::min(begin + 32, count);
     float largest = 0;
     for (int i = begin; i < end; ++i)
@@ -163,13 +162,13 @@ void QuantizeRow(std::byte* row, float* x, int count) {
           i < end && largest > 0
               ? static_cast<int>(std::nearbyint(x[i] * (127.0f / largest)))
               : 0;
-      pair.values[group * 32 + i - begin] = static_cast<int8_t>(q);
+      group.values[i - begin] = static_cast<int8_t>(q);
       sum += q;
     }
-    pair.scales[group] = largest / 127.0f;
-    pair.offsets[group] = -128 * sum;
+    group.scale = largest / 127.0f;
+    group.offset = -128 * sum;
     for (int i = begin; i < end; ++i) {
-      x[i] = pair.scales[group] * pair.values[group * 32 + i - begin];
+      x[i] = group.scale * group.values[i - begin];
     }
   }
 }
@@ -478,7 +477,7 @@ TEST_CASE("rows are quantized by the plain rule, whole or in parts") {
       table->rms_norm(in.data(), weight.data(), columns, 1e-5f, whole.data(),
                       bytes, Format::Int8);
       REQUIRE(std::memcmp(whole.data(), want.data(),
-                          pairs * sizeof(Int8Pair)) == 0);
+                          2 * pairs * sizeof(QuantizedGroup)) == 0);
     }
   }
 }
