@@ -162,15 +162,16 @@ int Main(int argc, char** argv) {
     for (const CLI::App* one : app.get_subcommands()) command = one;
     if (command == &app && dynamic_cast<const CLI::RequiredError*>(&error)) {
       // Not the parser's "A subcommand is required", which names none.
-      const auto* const word = std::find_if(
-          argv + 1, argv + argc, [](const char* arg) { return *arg != '-'; });
+      const std::vector<std::string> left = app.remaining(true);
+      const std::string what = left.empty() ? "no command"
+                               : left[0].starts_with("-")
+                                   ? Unexpected(left, app, app)
+                                   : fmt::format("no command '{}'", left[0]);
       std::string names;
       for (const CLI::App* one : app.get_subcommands({})) {
         names += (names.empty() ? "" : ", ") + one->get_name();
       }
-      spdlog::error("{}; the commands are: {} (see rbln-tool --help)",
-                    word == argv + argc ? "no command"
-                                        : fmt::format("no command '{}'", *word),
+      spdlog::error("{}; the commands are: {} (see rbln-tool --help)", what,
                     names);
       return static_cast<int>(ErrorKind::kUsage);
     }

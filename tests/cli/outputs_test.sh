@@ -111,6 +111,11 @@ expect 2 'no flag --max-token; the nearest is --max-tokens (see' \
   run --max-token 3
 expect 2 'no flag --zzz (see' run --zzz=3
 expect 2 "unexpected argument 'q.jsonl'" run q.jsonl
+expect 2 'no flag --colr; the nearest is --color; the commands are: compile' \
+  "$tool" --colr never generate-all
+expect 2 "no command 'generate-all'; the commands are: compile" \
+  "$tool" --color never generate-all
+expect 2 'no command; the commands are: compile' "$tool" --quiet
 
 # Why a run ended early.
 printf 'x\ny\nz\n' >bad
