@@ -31,7 +31,7 @@ constexpr int kRepetitions = 7;
 constexpr double kMargin = 0.97;
 // Of the kernels: what others' tiles took says nothing about these. To be
 // raised with every change of speed.
-constexpr int kKernels = 5;
+constexpr int kKernels = 6;
 
 std::vector<MatmulTile> Candidates(const KernelTable& kernels, Format format,
                                    int rows, int inputs, bool paired) {
@@ -56,11 +56,14 @@ std::vector<MatmulTile> Candidates(const KernelTable& kernels, Format format,
       }
     } else {
       for (const int block : {512, 1024, 2048}) {
-        const int tile_rows = std::min(12, panels == 1 ? 8 : 12 / panels);
-        add({tile_rows, panels, std::min(block, inputs)});
-        if (panels != 2) continue;
-        add({5, panels, std::min(block, inputs)});
-        add({12, panels, std::min(block, inputs)});
+        const int inner = std::min(block, inputs);
+        if (panels == 1) add({8, 1, inner});
+        if (panels == 2) {
+          for (const int tile_rows : {5, 6, 12}) add({tile_rows, 2, inner});
+        }
+        if (panels == 4) {
+          for (const int tile_rows : {3, 6}) add({tile_rows, 4, inner});
+        }
       }
     }
   }

@@ -185,9 +185,10 @@ MatmulTile DefaultTile(std::string_view isa, Format format, int rows,
   }
   if (!wide && rows == 1) return {rows, 4, inputs};
   if (rows <= 16) return {rows, 2, inputs};
-  // Many rows: a block of one tile of panels and one tile of rows stays in the
-  // first-level cache.
-  return {wide ? 12 : 4, 2, format == Format::Float32 ? 256 : 1024};
+  // Many rows. Rows lie powers of two apart and fall on the same lines of the
+  // first-level cache: twelve of them fill it, and it may be shared.
+  if (wide) return {6, 4, 1024};
+  return {4, 2, format == Format::Float32 ? 256 : 1024};
 }
 
 }  // namespace rbln
