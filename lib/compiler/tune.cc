@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "artifact/program.h"
 #include "base/cpu.h"
@@ -45,25 +46,22 @@ std::vector<MatmulTile> Candidates(const KernelTable& kernels, Format format,
         });
     if (!known) tiles.push_back(tile);
   };
-  for (const int panels : {1, 2, 4}) {
-    if (rows <= 16) {
-      // All rows at once, or in two or three equal parts.
-      for (const int parts : {1, 2, 3}) {
-        const int tile_rows = (rows + parts - 1) / parts;
-        if (tile_rows * panels <= 24 && tile_rows <= 12) {
-          add({tile_rows, panels, inputs});
-        }
-      }
-    } else {
+  if (rows > 16) {
+    constexpr std::pair<int, int> kRowsAndPanels[] = {{8, 1},  {5, 2}, {6, 2},
+                                                      {12, 2}, {3, 4}, {6, 4}};
+    for (const auto& [tile_rows, panels] : kRowsAndPanels) {
       for (const int block : {512, 1024, 2048}) {
-        const int inner = std::min(block, inputs);
-        if (panels == 1) add({8, 1, inner});
-        if (panels == 2) {
-          for (const int tile_rows : {5, 6, 12}) add({tile_rows, 2, inner});
-        }
-        if (panels == 4) {
-          for (const int tile_rows : {3, 6}) add({tile_rows, 4, inner});
-        }
+        add({tile_rows, panels, std::min(block, inputs)});
+      }
+    }
+    return tiles;
+  }
+  for (const int panels : {1, 2, 4}) {
+    // All rows at once, or in two or three equal parts.
+    for (const int parts : {1, 2, 3}) {
+      const int tile_rows = (rows + parts - 1) / parts;
+      if (tile_rows * panels <= 24 && tile_rows <= 12) {
+        add({tile_rows, panels, inputs});
       }
     }
   }

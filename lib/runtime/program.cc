@@ -489,17 +489,18 @@ void BoundProgram::PlanAttention() {
   for (const RowRun& run : runs_) {
     last = std::max(last, positions_[run.begin + run.count - 1]);
   }
-  // Enough to hand out without, so that no thread waits long for the last;
-  // short ones several at a time, so that one's keys come while another's are
+  // Short items several at a time, so that one's keys come while another's are
   // used.
   const int64_t items = int64_t(runs_.size()) * kv_.num_kv_heads;
   items_together_ =
       std::clamp<int64_t>(std::min<int64_t>(kPositionsTogether / (last + 1),
                                             items / (2 * threads_)),
                           1, kv_.num_kv_heads);
+  // Enough to hand out without, so that no thread waits long for the last.
   if (items >= 8 * threads_) return;
   const int parts = last / partition_len_ + 1;
   if (parts < 2) return;
+  items_together_ = 1;
   parts_ = parts;
   part_memory_.resize(runs_.size() * kv_.num_kv_heads * parts * part_floats_);
 }
@@ -532,12 +533,11 @@ void BoundProgram::RunAttention(const Op& op, int thread, Barrier& barrier,
                                 std::atomic<int64_t>* next) {
   // Sequences differ in length: items are handed out, not shared out.
   const int64_t items = int64_t(runs_.size()) * kv_.num_kv_heads;
-  const auto take = [next](int64_t count = 1) {
-    return next->fetch_add(count, std::memory_order_relaxed);
+  const auto take = [&] {
+    return next->fetch_add(items_together_, std::memory_order_relaxed);
   };
   if (parts_ == 0) {
-    for (int64_t item = take(items_together_); item < items;
-         item = take(items_together_)) {
+    for (int64_t item = take(); item < items; item = take()) {
       const int64_t end = std::min(item + items_together_, items);
       AttentionArgs args = AttentionOf(op, thread, item);
       while (item < end) {

@@ -159,10 +159,11 @@ class BoundProgram {
   std::vector<int> logits_rows_;
   std::vector<int32_t> positions_;
   std::vector<RowRun> runs_;
-  // Runs and KV heads are items of attention: so many are handed out at a time.
-  // Partitions that one has at most, and room for what each leaves; 0 where an
-  // item's partitions stay together.
+  // A run and a KV head are an item of attention, or each of its partitions is:
+  // so many are handed out at a time.
   int64_t items_together_ = 1;
+  // Partitions that a run and KV head have at most, and room for what each
+  // leaves; 0 where they stay together.
   int parts_ = 0;
   int64_t part_floats_ = 0;
   std::vector<float> part_memory_;
