@@ -67,19 +67,25 @@ together 2 2 --max-tokens x || code=$?
 [ $code = 2 ] && [ "$(grep -c "max.tokens" "$work/log")" = 1 ] ||
   fail "bad flag: exit $code"
 
-# The processes of this test by their rank.
+# The process of this test that has a rank, waited for.
 pid_of_rank() {
   local pid
-  for pid in $(pgrep -f "generate $prompts"); do
-    if tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null |
-      grep -qx "OMPI_COMM_WORLD_RANK=$1"; then
-      echo "$pid"
-      return
-    fi
+  for _ in $(seq 500); do
+    for pid in $(pgrep -f "generate $prompts"); do
+      # No pipe: where grep ends before its writer does, pipefail calls it false.
+      if grep -qzx "OMPI_COMM_WORLD_RANK=$1" "/proc/$pid/environ" 2>"$work/none"
+      then
+        echo "$pid"
+        return
+      fi
+    done
+    sleep 0.02
   done
+  fail "no process of rank $1"
 }
 wait_for_answers() {
-  for _ in $(seq 200); do
+  for _ in $(seq 1000); do
+    [ ! -e "$work/out" ] || return 0 # all of them
     [ ! -e "$work/out.journal" ] || [ "$(wc -l <"$work/out.journal")" -lt 12 ] ||
       return 0
     sleep 0.02
@@ -88,12 +94,18 @@ wait_for_answers() {
 }
 # broken SIGNAL RANK: the job ends, says who, and what it had is not lost.
 broken() {
-  rm -f "$work/out" "$work/out.journal"
-  together 4 2 -o "$work/out" &
-  local job=$! code=0
-  wait_for_answers
-  kill "-$1" "$(pid_of_rank "$2")"
-  wait $job || code=$?
+  local code=1 pid
+  for _ in $(seq 10); do # 1: it had ended before the signal came
+    [ $code = 1 ] || break
+    rm -f "$work/out" "$work/out.journal"
+    together 4 2 -o "$work/out" &
+    local job=$!
+    code=0
+    pid=$(pid_of_rank "$2")
+    wait_for_answers
+    kill "-$1" "$pid" || true
+    wait $job || code=$?
+  done
   [ $code != 0 ] && [ $code != 1 ] && [ $code != 124 ] ||
     fail "signal $1 to rank $2: exit $code"
   grep -q "rank $2 " "$work/log" || fail "signal $1 to rank $2: not named"
