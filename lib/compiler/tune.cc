@@ -117,10 +117,7 @@ class Tuner::Bench {
     args.epilogue = paired ? Epilogue::SiluGate : Epilogue::None;
     args.tile = tile;
     float* scratch = reinterpret_cast<float*>(args.out + rows * out_row);
-    const auto matmul = format == Format::Float32    ? kernels_.matmul_f32
-                        : format == Format::BFloat16 ? kernels_.matmul_bf16
-                        : format == Format::Int8     ? kernels_.matmul_int8
-                                                     : kernels_.matmul_int4;
+    const auto matmul = kernels_.matmul[static_cast<int>(format)];
     const auto start = std::chrono::steady_clock::now();
     team_.Run([&](int thread) {
       MatmulArgs part = args;

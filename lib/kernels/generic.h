@@ -16,15 +16,10 @@ namespace {
 
 constexpr KernelTable MakeTable(const char* isa) {
   return {.isa = isa,
-          .matmul_f32 = Matmul<F32Panels>,
-          .matmul_bf16 = Matmul<Bf16Panels>,
-          .matmul_int8 = Matmul<Int8Panels>,
-          .matmul_int4 = Matmul<Int4Panels>,
+          .matmul = {Matmul<F32Panels>, Matmul<Bf16Panels>, Matmul<Int8Panels>,
+                     Matmul<Int4Panels>},
           .rms_norm = RmsNormRow,
-          .embed_f32 = EmbedF32,
-          .embed_bf16 = EmbedBf16,
-          .embed_int8 = EmbedInt8,
-          .embed_int4 = EmbedInt4,
+          .embed = {EmbedF32, EmbedBf16, EmbedInt8, EmbedInt4},
           .quantize = Quantize,
           .pack_int8 = PackInt8,
           .pack_int4 = PackInt4,

@@ -437,7 +437,6 @@ class Int8Tiles {
     for (int g = 0; g < kTileGroups; ++g) step.groups[g] = groups[g];
     for (int g = 0; g < kTileGroups; g += kInt8Width<kQueries>) {
       const auto between = [&](int part) __attribute__((always_inline)) {
-        fetch.SharedStep();
         if (g > 0 || !begun_) return;
         if (part == 0) steps_[last_].softmax.SetFactors();
         for (int i = part * kQueries / kScoreParts;
@@ -445,7 +444,7 @@ class Int8Tiles {
           MakeWeights(steps_[last_], i);
         }
       };
-      ScoreInt8<kQueries>(q, groups, between, g, layout_, step.scores);
+      ScoreInt8<kQueries>(q, groups, fetch, between, g, layout_, step.scores);
     }
     step.softmax.Start(state_.queries + query, tile, step.scores,
                        state_.RunningFrom(query));
@@ -460,10 +459,10 @@ class Int8Tiles {
     Fetch nothing;
     Weigh(steps_[last_], nothing);
   }
-  static int FetchSteps(int, int padded) {
+  static int FetchSteps(int dim, int padded) {
     constexpr int kVectors = kInt8Width<kQueries>;
     const int vectors = padded / 16;
-    return kTileGroups / kVectors * kScoreParts +
+    return kTileGroups / kVectors * ScoreSteps(Int8Group{dim, padded}.Quads()) +
            (vectors / kVectors + vectors % kVectors) * kWeighSteps;
   }
 
@@ -487,9 +486,9 @@ class Int8Tiles {
                                softmax.end[i]);
     }
     Unroll<kTileGroups>([&](auto g) __attribute__((always_inline)) {
-      StoreWeights(weights_[i].hi + g.value * 16, weights_[i].lo + g.value * 16,
-                   Mul(weights[g.value], scales_.of_keys[g.value]));
+      weights[g.value] = Mul(weights[g.value], scales_.of_keys[g.value]);
     });
+    StoreWeights(weights_[i].hi, weights_[i].lo, weights);
     of_sums_[i] = scales_.of_sums * softmax.now[i];
   }
   RBLN_INLINE_MEMBER void Weigh(const Step& step, Fetch& fetch) {
@@ -599,8 +598,8 @@ class TilesAhead {
         tile_(from),
         end_(end) {}
 
-  // One more tile, in so many steps.
-  RBLN_INLINE_MEMBER Fetch Take(const KvLayout& kv, int steps) {
+  // One more tile.
+  RBLN_INLINE_MEMBER Fetch Take(const KvLayout& kv) {
     if (tile_ >= end_) {
       if (next_ == nullptr) return Fetch();
       const KeyRange keys = KeysOf(*next_);
@@ -614,9 +613,7 @@ class TilesAhead {
     TakeTile(&cursor_, tile_, end_, groups);
     tile_ += kKeyTile;
     static_assert(kTileGroups <= Fetch::kMostRuns);
-    Fetch fetch(kTileGroups, kv.group_bytes, [&](int g) { return groups[g]; });
-    fetch.Spread(steps);
-    return fetch;
+    return Fetch(kTileGroups, kv.group_bytes, [&](int g) { return groups[g]; });
   }
 
  private:
@@ -668,7 +665,7 @@ void AttendPartition(const AttentionArgs& args, const AttentionState& state,
   for (int tile = from;
        tile < from + Kv::kTilesAhead * kKeyTile && tile < partition_end;
        tile += kKeyTile) {
-    Fetch fetch = ahead.Take(kv, 1);
+    Fetch fetch = ahead.Take(kv);
     if (!fetched) fetch.All();
   }
   const std::byte* groups[kTileGroups];
@@ -684,7 +681,8 @@ void AttendPartition(const AttentionArgs& args, const AttentionState& state,
                                           : by_one.FetchSteps(dim, padded));
   for (int tile = from; tile < partition_end; tile += kKeyTile) {
     TakeTile(&cursor, tile, partition_end, groups);
-    Fetch fetch = ahead.Take(kv, fetch_steps);
+    Fetch fetch = ahead.Take(kv);
+    fetch.Spread(fetch_steps);
     for (int query = 0; query < queries; query += kQueryBlock) {
       const int count =
           queries - query < kQueryBlock ? queries - query : kQueryBlock;

@@ -109,11 +109,14 @@ constexpr int kInt8Width = kGroupRegisters >= 4 * kQueries   ? 4
                                                              : 1;
 
 constexpr int kScoreParts = 4;
+constexpr int kQuadsUnrolled = 4;
+// Steps of what is fetched that come with kInt8Width groups of ScoreInt8.
+RBLN_INLINE int ScoreSteps(int quads) { return 2 * (quads / kQuadsUnrolled); }
 // scores[query][key] = q . k, for kInt8Width groups of a tile from `first` on,
 // in parts: between(part) comes before each.
 template <int kQueries, typename Between>
 RBLN_INLINE void ScoreInt8(const std::byte* const* queries,
-                           const std::byte* const* groups,
+                           const std::byte* const* groups, Fetch& fetch,
                            const Between& between, int first, Int8Group layout,
                            float* scores) {
   constexpr int kGroups = kInt8Width<kQueries>;
@@ -137,8 +140,7 @@ RBLN_INLINE void ScoreInt8(const std::byte* const* queries,
       });
     }
     const int64_t half = kInt8QueryHeader + kHalf * int64_t{quads} * 4;
-    const int end = part.value % 2 == 0 ? quads / 2 : quads;
-    for (int quad = part.value % 2 == 0 ? 0 : quads / 2; quad < end; ++quad) {
+    const auto add = [&](int quad) __attribute__((always_inline)) {
       Bytes k[kGroups];
       Unroll<kGroups>([&](auto g) __attribute__((always_inline)) {
         k[g.value] = LoadBytes(reinterpret_cast<const uint8_t*>(
@@ -152,7 +154,17 @@ RBLN_INLINE void ScoreInt8(const std::byte* const* queries,
               DotInt8InPlace(sums[i.value][g.value], k[g.value], x);
         });
       });
+    };
+    const int middle = quads / 2 / kQuadsUnrolled * kQuadsUnrolled;
+    int quad = part.value % 2 == 0 ? 0 : middle;
+    const int end = part.value % 2 == 0 ? middle : quads;
+    for (; quad + kQuadsUnrolled <= end; quad += kQuadsUnrolled) {
+      fetch.SharedStep();
+      Unroll<kQuadsUnrolled>([&](auto i) __attribute__((always_inline)) {
+        add(quad + i.value);
+      });
     }
+    for (; quad < end; ++quad) add(quad);
   });
   Unroll<kGroups>([&](auto g) __attribute__((always_inline)) {
     const V scales = layout.LoadScales(groups[first + g.value], 0);

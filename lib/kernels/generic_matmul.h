@@ -133,9 +133,12 @@ struct GroupPanels {
   template <int kRows, int kPanels>
   RBLN_INLINE void Accumulate(Walk walk, Fetch& fetch, float* totals) {
     Fetch ahead = fetch;  // in registers
-    const std::byte* scales = walk.weights;
-    const std::byte* values = walk.weights + kPairScaleBytes;
-    const auto add_group = [&] __attribute__((always_inline)) {
+    constexpr int kQuadsBytes = 64;
+    const auto add_group = [&](int g) __attribute__((always_inline)) {
+      const std::byte* const scales = walk.weights + g * (kPairScaleBytes / 2);
+      const std::byte* const values =
+          walk.weights + kPairScaleBytes +
+          g * (kGroup / 4 / P::kQuads * kQuadsBytes);
       const RowPointers<kRows> rows(walk.x, walk.x_row_bytes);
       const auto group = [&](auto r) __attribute__((always_inline)) {
         return reinterpret_cast<const QuantizedGroup*>(rows.At(r));
@@ -151,7 +154,7 @@ struct GroupPanels {
         Bytes w[kPanels][P::kQuads];
         Unroll<kPanels>([&](auto p) __attribute__((always_inline)) {
           const std::byte* at =
-              values + p.value * walk.panel_bytes + i.value * 64;
+              values + p.value * walk.panel_bytes + i.value * kQuadsBytes;
           P::LoadQuads(reinterpret_cast<const uint8_t*>(at), w[p.value]);
         });
         Unroll<P::kQuads>([&](auto q) __attribute__((always_inline)) {
@@ -175,16 +178,13 @@ struct GroupPanels {
                     Mul(scale, Broadcast(group(r)->scale)), Load(total)));
         });
       });
-      scales += 16 * sizeof(uint16_t);
-      values += kGroup / 4 / P::kQuads * 64;
       walk.x += sizeof(QuantizedGroup);
     };
     for (int step = 0; step < walk.steps; ++step) {
       ahead.Step();
-      add_group();
-      add_group();
-      scales += P::kStepBytes - kPairScaleBytes;
-      values += kPairScaleBytes;
+      add_group(0);
+      add_group(1);
+      walk.weights += P::kStepBytes;
     }
     fetch = ahead;
   }
@@ -230,7 +230,9 @@ struct Block {
   int64_t panel;  // first panel of the tile
   int panels;
   int place;  // among the sums: 1 for a gate's other panel, when alone
-  int row;    // first row of the tile
+  int64_t first_result;  // what the epilogue takes: these panels, and that
+  int results;           // other one
+  int row;               // first row of the tile
   int first_step;
   int last_step;  // one past
   bool first;     // begins the sums
@@ -267,8 +269,8 @@ void AccumulateTile(const MatmulArgs& args, const Block& block, Fetch& fetch) {
 
 // The bias and the epilogue, once the sums of a tile are whole.
 void FinishTile(const MatmulArgs& args, const Block& block, int rows) {
-  const int64_t panel = block.panel - block.place;
-  const int panels = block.panels + block.place;
+  const int64_t panel = block.first_result;
+  const int panels = block.results;
   const auto result = [&](int r, int p) __attribute__((always_inline)) {
     const V sum =
         Load(TileSums(args, block.row + r) + static_cast<int64_t>(p) * 16);
@@ -310,8 +312,8 @@ RBLN_INLINE void FetchResults(const MatmulArgs& args, const Block& block,
   const int shared = args.epilogue == kSiluGateResult ? 2 : 1;
   const int bytes = 16 * (args.out_format == kFormatFloat32 ? 4 : 2);
   std::byte* out = args.out + block.row * args.out_row_bytes +
-                   (block.panel - block.place) / shared * bytes;
-  const int across = (block.panels + block.place) / shared * bytes;
+                   block.first_result / shared * bytes;
+  const int across = block.results / shared * bytes;
   for (int r = 0; r < rows; ++r) {
     for (int at = 0; at < across; at += 64) PrefetchToStore(out + at);
     out += args.out_row_bytes;
@@ -362,6 +364,8 @@ void Matmul(const MatmulArgs& args) {
     return Block{.panel = panel,
                  .panels = panels,
                  .place = place,
+                 .first_result = panel - place,
+                 .results = panels + place,
                  .row = 0,
                  .first_step = step,
                  .last_step = last ? steps : end,

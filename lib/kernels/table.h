@@ -54,6 +54,7 @@ inline constexpr Format kFormatFloat32 = static_cast<Format>(0);
 inline constexpr Format kFormatBFloat16 = static_cast<Format>(1);
 inline constexpr Format kFormatInt8 = static_cast<Format>(2);
 inline constexpr Format kFormatInt4 = static_cast<Format>(3);
+inline constexpr int kFormats = 4;
 inline constexpr Epilogue kStoreResult = static_cast<Epilogue>(0);
 inline constexpr Epilogue kAddResult = static_cast<Epilogue>(1);
 inline constexpr Epilogue kSiluGateResult = static_cast<Epilogue>(2);
@@ -190,25 +191,17 @@ struct KernelTable {
   const char* isa;  // "scalar", "avx2", "avxvnni", "avx512"
 
   // output rows = input rows x weights, with the epilogue; by weight format.
-  void (*matmul_f32)(const MatmulArgs& args);
-  void (*matmul_bf16)(const MatmulArgs& args);
-  void (*matmul_int8)(const MatmulArgs& args);
-  void (*matmul_int4)(const MatmulArgs& args);
+  void (*matmul[kFormats])(const MatmulArgs& args);
 
   // out = x / sqrt(mean(x^2) + epsilon) * weight, one row of `columns`.
   void (*rms_norm)(const float* x, const float* weight, int columns,
                    float epsilon, std::byte* out, uint64_t out_row_bytes,
                    Format out_format);
 
-  // Row `token` of a packed matrix with `inputs` inputs, as float32.
-  void (*embed_f32)(const std::byte* weights, int inputs, int64_t token,
-                    float* out);
-  void (*embed_bf16)(const std::byte* weights, int inputs, int64_t token,
-                     float* out);
-  void (*embed_int8)(const std::byte* weights, int inputs, int64_t token,
-                     float* out);
-  void (*embed_int4)(const std::byte* weights, int inputs, int64_t token,
-                     float* out);
+  // Row `token` of a packed matrix with `inputs` inputs, as float32; by weight
+  // format.
+  void (*embed[kFormats])(const std::byte* weights, int inputs, int64_t token,
+                          float* out);
 
   // Pairs of groups [begin, end) of one row of `columns` floats, as an Int8
   // row: each group scaled so that its largest magnitude becomes 127.

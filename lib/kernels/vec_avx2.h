@@ -66,11 +66,14 @@ RBLN_INLINE V PowerOfTwo(V n) {
   };
   return {half(n.lo), half(n.hi)};
 }
-RBLN_INLINE V LowBitsToPower(V x) {
-  const auto half = [](__m256 h) __attribute__((always_inline)) {
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(h), 23));
-  };
-  return {half(x.lo), half(x.hi)};
+constexpr float kLeastPower = -126.5f;
+RBLN_INLINE V Fraction(V x) {
+  const V c = Max(x, Broadcast(kLeastPower));
+  return Sub(c, {_mm256_floor_ps(c.lo), _mm256_floor_ps(c.hi)});
+}
+RBLN_INLINE V TimesPowerOfTwo(V p, V x) {
+  const V c = Max(x, Broadcast(kLeastPower));
+  return Mul(p, PowerOfTwo({_mm256_floor_ps(c.lo), _mm256_floor_ps(c.hi)}));
 }
 RBLN_INLINE V SelectLess(V x, V bound, V a, V b) {
   return {
@@ -315,12 +318,15 @@ RBLN_INLINE void StoreBytes(uint8_t* p, __m256i a, __m256i b) {
                    _mm_packus_epi16(_mm256_castsi256_si128(words),
                                     _mm256_extracti128_si256(words, 1)));
 }
-RBLN_INLINE void StoreWeights(uint8_t* hi, uint8_t* lo, V v) {
-  const __m256i a = _mm256_cvtps_epi32(v.lo);
-  const __m256i b = _mm256_cvtps_epi32(v.hi);
+RBLN_INLINE void StoreWeights(uint8_t* hi, uint8_t* lo, const V (&v)[4]) {
   const __m256i mask = _mm256_set1_epi32(127);
-  StoreBytes(hi, _mm256_srli_epi32(a, 7), _mm256_srli_epi32(b, 7));
-  StoreBytes(lo, _mm256_and_si256(a, mask), _mm256_and_si256(b, mask));
+  for (int g = 0; g < 4; ++g) {
+    const __m256i a = _mm256_cvtps_epi32(v[g].lo);
+    const __m256i b = _mm256_cvtps_epi32(v[g].hi);
+    StoreBytes(hi + g * 16, _mm256_srli_epi32(a, 7), _mm256_srli_epi32(b, 7));
+    StoreBytes(lo + g * 16, _mm256_and_si256(a, mask),
+               _mm256_and_si256(b, mask));
+  }
 }
 
 // Registers for the sums of a tile: floats, and whole sums of groups, and the

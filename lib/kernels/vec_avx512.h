@@ -33,9 +33,10 @@ RBLN_INLINE V PowerOfTwo(V n) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(
       _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23));
 }
-RBLN_INLINE V LowBitsToPower(V x) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(x), 23));
+RBLN_INLINE V Fraction(V x) {
+  return _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
 }
+RBLN_INLINE V TimesPowerOfTwo(V p, V x) { return _mm512_scalef_ps(p, x); }
 RBLN_INLINE V SelectLess(V x, V bound, V a, V b) {
   return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, bound, _CMP_LT_OQ), b, a);
 }
@@ -141,13 +142,23 @@ RBLN_INLINE Sums DotWeights(Sums sums, const uint8_t* w, const Bytes& v) {
       : "v"(_mm512_set1_epi32(bits)), "v"(v));
   return sums;
 }
-RBLN_INLINE void StoreWeights(uint8_t* hi, uint8_t* lo, V v) {
-  const __m512i whole = _mm512_cvtps_epi32(v);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(hi),
-                   _mm512_cvtepi32_epi8(_mm512_srli_epi32(whole, 7)));
-  _mm_storeu_si128(
-      reinterpret_cast<__m128i*>(lo),
-      _mm512_cvtepi32_epi8(_mm512_and_si512(whole, _mm512_set1_epi32(127))));
+RBLN_INLINE void StoreWeights(uint8_t* hi, uint8_t* lo, const V (&v)[4]) {
+  // Packing takes a quarter of each in turn.
+  const __m512i in_order =
+      _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const auto pack = [in_order](__m512i a, __m512i b)
+      __attribute__((always_inline)) {
+    return _mm512_permutexvar_epi32(in_order, _mm512_packus_epi16(a, b));
+  };
+  const __m512i a =
+      _mm512_packus_epi32(_mm512_cvtps_epi32(v[0]), _mm512_cvtps_epi32(v[1]));
+  const __m512i b =
+      _mm512_packus_epi32(_mm512_cvtps_epi32(v[2]), _mm512_cvtps_epi32(v[3]));
+  const __m512i mask = _mm512_set1_epi16(127);
+  _mm512_storeu_si512(hi,
+                      pack(_mm512_srli_epi16(a, 7), _mm512_srli_epi16(b, 7)));
+  _mm512_storeu_si512(
+      lo, pack(_mm512_and_si512(a, mask), _mm512_and_si512(b, mask)));
 }
 RBLN_INLINE Sums StartInt4(int32_t offset) { return BroadcastInt(offset); }
 RBLN_INLINE Sums DotInt4(Sums sums, const Bytes& w, const int8_t* x) {

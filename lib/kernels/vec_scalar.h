@@ -40,20 +40,23 @@ RBLN_INLINE V Round(V x) {
   const V magic = Broadcast(12582912.0f);
   return (x + magic) - magic;
 }
-// 2^n for whole n in [-126, 127].
+// 2^n for whole n in [-126, 127], and 0 for -127.
 RBLN_INLINE V PowerOfTwo(V n) {
   VInt bits = (__builtin_convertvector(n, VInt) + 127) << 23;
   V v;
   memcpy(&v, &bits, sizeof v);
   return v;
 }
-// 2^n from the lowest bits of x, which hold n + 127; 0 where they are 0.
-RBLN_INLINE V LowBitsToPower(V x) {
-  VInt bits;
-  memcpy(&bits, &x, sizeof bits);
-  bits <<= 23;
-  memcpy(&x, &bits, sizeof x);
-  return x;
+// With n the whole number below x, or where x is one that or the one below it:
+// x - n, and p * 2^n. x is at most 0, and may be minus infinity; what is less
+// than 2^-126 may become 0.
+constexpr float kLeastPower = -126.5f;
+RBLN_INLINE V Fraction(V x) {
+  const V c = Max(x, Broadcast(kLeastPower));
+  return c - Round(c - 0.5f);
+}
+RBLN_INLINE V TimesPowerOfTwo(V p, V x) {
+  return p * PowerOfTwo(Round(Max(x, Broadcast(kLeastPower)) - 0.5f));
 }
 // a where x < bound, else b, lane by lane.
 RBLN_INLINE V SelectLess(V x, V bound, V a, V b) { return x < bound ? a : b; }
@@ -183,11 +186,11 @@ RBLN_INLINE Sums DotWeights(Sums sums, const uint8_t* w, const Bytes& v) {
   return sums;
 }
 // Rounds v, from 0 to 127 * 129, and parts it: v = hi * 128 + lo.
-RBLN_INLINE void StoreWeights(uint8_t* hi, uint8_t* lo, V v) {
-  const VInt whole = __builtin_convertvector(Round(v), VInt);
-  for (int i = 0; i < 16; ++i) {
-    hi[i] = static_cast<uint8_t>(whole[i] >> 7);
-    lo[i] = static_cast<uint8_t>(whole[i] & 127);
+RBLN_INLINE void StoreWeights(uint8_t* hi, uint8_t* lo, const V (&v)[4]) {
+  for (int i = 0; i < 64; ++i) {
+    const int whole = static_cast<int>(Round(v[i / 16])[i % 16]);
+    hi[i] = static_cast<uint8_t>(whole >> 7);
+    lo[i] = static_cast<uint8_t>(whole & 127);
   }
 }
 RBLN_INLINE Sums StartInt4(int32_t offset) { return BroadcastInt(offset); }

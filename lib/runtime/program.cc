@@ -223,11 +223,7 @@ void BoundProgram::RunOp(const Op& op, int thread, Barrier& barrier,
   const auto [begin, end] = Share(RowCount(op.out.row_kind), thread, threads_);
   switch (op.kind) {
     case OpKind::Embed: {
-      const auto embed =
-          op.weight_format == Format::Float32    ? kernels_.embed_f32
-          : op.weight_format == Format::BFloat16 ? kernels_.embed_bf16
-          : op.weight_format == Format::Int8     ? kernels_.embed_int8
-                                                 : kernels_.embed_int4;
+      const auto embed = kernels_.embed[static_cast<int>(op.weight_format)];
       for (int64_t row = begin; row < end; ++row) {
         float* out =
             reinterpret_cast<float*>(op.out.data + row * op.out.row_bytes);
@@ -475,12 +471,7 @@ void BoundProgram::RunMatmul(const Op& op, int thread) {
     args.next = op.next->shares[thread].first;
   }
   args.fetched = &op != first_matmul_;
-  const auto matmul = op.weight_format == Format::Float32 ? kernels_.matmul_f32
-                      : op.weight_format == Format::BFloat16
-                          ? kernels_.matmul_bf16
-                      : op.weight_format == Format::Int8 ? kernels_.matmul_int8
-                                                         : kernels_.matmul_int4;
-  matmul(args);
+  kernels_.matmul[static_cast<int>(op.weight_format)](args);
 }
 
 void BoundProgram::PlanAttention() {

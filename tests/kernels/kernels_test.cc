@@ -264,10 +264,7 @@ class MatmulFixture {
         args.panel_end = std::min(panel + panels_a_call, panels_);
         args.tile = tile;
         args.scratch = scratch.data();
-        (c_.format == Format::Float32    ? table.matmul_f32
-         : c_.format == Format::BFloat16 ? table.matmul_bf16
-         : c_.format == Format::Int8     ? table.matmul_int8
-                                         : table.matmul_int4)(args);
+        table.matmul[static_cast<int>(c_.format)](args);
       }
     }
     std::vector<float> result;
@@ -558,8 +555,8 @@ TEST_CASE("embedding reads a row of the packed matrix back") {
       PackRandom(random, vocabulary, inputs, format, packed.data(), &w);
       for (const int token : {0, 1, 15, 16, 36}) {
         std::vector<float> out(inputs);
-        (format == Format::Int8 ? table->embed_int8 : table->embed_int4)(
-            packed.data(), inputs, token, out.data());
+        table->embed[static_cast<int>(format)](packed.data(), inputs, token,
+                                               out.data());
         REQUIRE(out == std::vector<float>(w.begin() + token * inputs,
                                           w.begin() + (token + 1) * inputs));
       }
@@ -573,8 +570,8 @@ TEST_CASE("embedding reads a row of the packed matrix back") {
       Pack(w, vocabulary, inputs, format, packed.data());
       for (const int token : {0, 1, 15, 16, 36}) {
         std::vector<float> out(inputs);
-        (format == Format::Float32 ? table->embed_f32 : table->embed_bf16)(
-            packed.data(), inputs, token, out.data());
+        table->embed[static_cast<int>(format)](packed.data(), inputs, token,
+                                               out.data());
         REQUIRE(out == std::vector<float>(w.begin() + token * inputs,
                                           w.begin() + (token + 1) * inputs));
       }
