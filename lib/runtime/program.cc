@@ -267,7 +267,7 @@ void BoundProgram::RunOp(const Op& op, int thread, Barrier& barrier,
       }
       break;
     case OpKind::Matmul:
-      RunMatmul(op, thread);
+      RunMatmul(op, thread, next);
       break;
     case OpKind::RopeKv: {
       const int heads = kv_.num_kv_heads;
@@ -432,22 +432,33 @@ void BoundProgram::ShareOut(int threads) {
   for (Op& op : ops_) {
     if (op.kind != OpKind::Matmul) continue;
     op.shares.clear();
-    // A gate's panels stay together.
-    const int64_t unit = op.epilogue == Epilogue::SiluGate ? 2 : 1;
+    op.piece = std::max<int64_t>(
+        kMatmulBlockBytes / op.panel_bytes / kMaxTilePanels * kMaxTilePanels,
+        kMaxTilePanels);
+    op.shared_panels = op.panels;
+    if (threads > 1) {
+      // Whole tiles, in which a gate's two panels are together.
+      const int64_t unit = int64_t{threads} * kMaxTilePanels;
+      op.shared_panels = op.panels / 2 / unit * unit;
+    }
     for (int thread = 0; thread < threads; ++thread) {
-      const Range units = Share(op.panels / unit, thread, threads);
-      const Range panels{units.begin * unit, units.end * unit};
-      op.shares.push_back(
-          {panels, FirstBlock(op.weight_format, op.weight, op.inputs, op.tile,
-                              panels.begin, panels.end)});
+      const Range panels = Share(op.shared_panels, thread, threads);
+      op.shares.push_back({panels, FirstBlockOf(op, panels)});
     }
   }
 }
 
-void BoundProgram::RunMatmul(const Op& op, int thread) {
+WeightBlock BoundProgram::FirstBlockOf(const Op& op, const Range& panels) {
+  return FirstBlock(op.weight_format, op.weight, op.inputs, op.tile,
+                    panels.begin, panels.end);
+}
+
+// The threads are not equally fast: another may have their core for a while, or
+// more of the bus. So half of the work goes to who comes first.
+void BoundProgram::RunMatmul(const Op& op, int thread,
+                             std::atomic<int64_t>* next) {
   const int rows = RowCount(op.out.row_kind);
   if (rows == 0) return;
-  const Op::Share& share = op.shares[thread];
   MatmulArgs args{};
   args.weights = op.weight;
   args.panel_bytes = op.panel_bytes;
@@ -463,15 +474,27 @@ void BoundProgram::RunMatmul(const Op& op, int thread) {
   args.past_caches =
       op.out.row_kind == RowKind::Logits && op.out.format == Format::Float32 &&
       op.epilogue == Epilogue::None && rows * op.out.row_bytes >= kPastCaches;
-  args.panel_begin = share.panels.begin;
-  args.panel_end = share.panels.end;
   args.tile = op.tile;
   args.scratch = memory_.scratch[thread];
-  if (RowCount(op.next->out.row_kind) > 0) {
-    args.next = op.next->shares[thread].first;
-  }
   args.fetched = &op != first_matmul_;
-  kernels_.matmul[static_cast<int>(op.weight_format)](args);
+  const auto matmul = kernels_.matmul[static_cast<int>(op.weight_format)];
+  const WeightBlock of_next = RowCount(op.next->out.row_kind) > 0
+                                  ? op.next->shares[thread].first
+                                  : WeightBlock{};
+  // Each piece is taken early enough to come from memory meanwhile.
+  for (Range panels = op.shares[thread].panels;;) {
+    const int64_t begin =
+        op.shared_panels + next->fetch_add(op.piece, std::memory_order_relaxed);
+    const Range piece{begin, std::min(begin + op.piece, op.panels)};
+    const bool more = begin < op.panels;
+    args.panel_begin = panels.begin;
+    args.panel_end = panels.end;
+    args.next = more ? FirstBlockOf(op, piece) : of_next;
+    matmul(args);
+    if (!more) break;
+    panels = piece;
+    args.fetched = true;
+  }
 }
 
 void BoundProgram::PlanAttention() {

@@ -92,12 +92,15 @@ class BoundProgram {
     int inputs = 0;
     Epilogue epilogue = Epilogue::None;
     MatmulTile tile{};
-    // Of a matmul: what each thread computes, as Begin says.
+    // Of a matmul: what each thread computes, as Begin says. Behind the shares
+    // are pieces of so many panels, for who is done with its own.
     struct Share {
       Range panels;
       WeightBlock first;
     };
     std::vector<Share> shares;
+    int64_t shared_panels = 0;
+    int64_t piece = 0;
     const Op* next = nullptr;  // matmul, the last one's being the first
     int layer = 0;
     int window = 0;
@@ -120,9 +123,10 @@ class BoundProgram {
   }
   void RunOp(const Op& op, int thread, Barrier& barrier,
              std::atomic<int64_t>* next);
+  static WeightBlock FirstBlockOf(const Op& op, const Range& panels);
   // Divides the matmuls between so many threads.
   void ShareOut(int threads);
-  void RunMatmul(const Op& op, int thread);
+  void RunMatmul(const Op& op, int thread, std::atomic<int64_t>* next);
   void RunAttention(const Op& op, int thread, Barrier& barrier,
                     std::atomic<int64_t>* next);
   void RunAllReduce(const Op& op, int thread);
