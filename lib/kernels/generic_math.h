@@ -123,9 +123,9 @@ RBLN_INLINE V Exp(V x) {
       Add(Fma(Mul(r, r), Polynomial(r, kBeyondLinear), r), Broadcast(1.0f));
   return SelectLess(x, lowest, Zero(), Mul(p, PowerOfTwo(n)));
 }
-// 2^x for x <= 0, minus infinity too, as exactly; what is less than 2^-126 may
-// become 0. The polynomial, of those that are 1 at 0, has the least relative
-// error between 0 and 1: 8.2e-8.
+// 2^x for x <= 0, minus infinity too, to about two units in the last place;
+// what is less than 2^-126 may become 0. The polynomial, of those that are 1 at
+// 0, has the least relative error between 0 and 1: 8.2e-8.
 RBLN_INLINE V Exp2Down(V x) {
   constexpr float kAll[] = {1.867130123e-3f, 9.017030176e-3f, 5.579991325e-2f,
                             2.401644501e-1f, 6.931513118e-1f, 1.0f};

@@ -230,8 +230,8 @@ struct Block {
   int64_t panel;  // first panel of the tile
   int panels;
   int place;  // among the sums: 1 for a gate's other panel, when alone
-  int64_t first_result;  // what the epilogue takes: these panels, and that
-  int results;           // other one
+  int64_t first_result;  // panel for the epilogue: the gate's, were it alone
+  int results;           // and how many
   int row;               // first row of the tile
   int first_step;
   int last_step;  // one past

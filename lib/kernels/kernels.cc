@@ -25,6 +25,7 @@ static_assert(kFormatFloat32 == Format::Float32 &&
               kStoreResult == Epilogue::None && kAddResult == Epilogue::Add &&
               kSiluGateResult == Epilogue::SiluGate &&
               kFormatInt8 == Format::Int8 && kFormatInt4 == Format::Int4 &&
+              kFormats == static_cast<int>(Format::MAX) + 1 &&
               kGroup == kGroupSize);
 
 namespace {

@@ -66,13 +66,13 @@ RBLN_INLINE V PowerOfTwo(V n) {
   };
   return {half(n.lo), half(n.hi)};
 }
-constexpr float kLeastPower = -126.5f;
+constexpr float kLowestExponent = -126.5f;  // as in vec_scalar.h
 RBLN_INLINE V Fraction(V x) {
-  const V c = Max(x, Broadcast(kLeastPower));
+  const V c = Max(x, Broadcast(kLowestExponent));
   return Sub(c, {_mm256_floor_ps(c.lo), _mm256_floor_ps(c.hi)});
 }
 RBLN_INLINE V TimesPowerOfTwo(V p, V x) {
-  const V c = Max(x, Broadcast(kLeastPower));
+  const V c = Max(x, Broadcast(kLowestExponent));
   return Mul(p, PowerOfTwo({_mm256_floor_ps(c.lo), _mm256_floor_ps(c.hi)}));
 }
 RBLN_INLINE V SelectLess(V x, V bound, V a, V b) {

@@ -47,16 +47,16 @@ RBLN_INLINE V PowerOfTwo(V n) {
   memcpy(&v, &bits, sizeof v);
   return v;
 }
-// With n the whole number below x, or where x is one that or the one below it:
-// x - n, and p * 2^n. x is at most 0, and may be minus infinity; what is less
-// than 2^-126 may become 0.
-constexpr float kLeastPower = -126.5f;
+// x - n, from 0 to 1, and p * 2^n, where x is at most 0 and may be minus
+// infinity. Both take the same n: the whole number at or below x, or one less
+// where x is whole. From -126 down n may be -127, whose power is 0.
+constexpr float kLowestExponent = -126.5f;
 RBLN_INLINE V Fraction(V x) {
-  const V c = Max(x, Broadcast(kLeastPower));
+  const V c = Max(x, Broadcast(kLowestExponent));
   return c - Round(c - 0.5f);
 }
 RBLN_INLINE V TimesPowerOfTwo(V p, V x) {
-  return p * PowerOfTwo(Round(Max(x, Broadcast(kLeastPower)) - 0.5f));
+  return p * PowerOfTwo(Round(Max(x, Broadcast(kLowestExponent)) - 0.5f));
 }
 // a where x < bound, else b, lane by lane.
 RBLN_INLINE V SelectLess(V x, V bound, V a, V b) { return x < bound ? a : b; }
@@ -187,10 +187,12 @@ RBLN_INLINE Sums DotWeights(Sums sums, const uint8_t* w, const Bytes& v) {
 }
 // Rounds v, from 0 to 127 * 129, and parts it: v = hi * 128 + lo.
 RBLN_INLINE void StoreWeights(uint8_t* hi, uint8_t* lo, const V (&v)[4]) {
-  for (int i = 0; i < 64; ++i) {
-    const int whole = static_cast<int>(Round(v[i / 16])[i % 16]);
-    hi[i] = static_cast<uint8_t>(whole >> 7);
-    lo[i] = static_cast<uint8_t>(whole & 127);
+  for (int g = 0; g < 4; ++g) {
+    const VInt whole = __builtin_convertvector(Round(v[g]), VInt);
+    for (int i = 0; i < 16; ++i) {
+      hi[g * 16 + i] = static_cast<uint8_t>(whole[i] >> 7);
+      lo[g * 16 + i] = static_cast<uint8_t>(whole[i] & 127);
+    }
   }
 }
 RBLN_INLINE Sums StartInt4(int32_t offset) { return BroadcastInt(offset); }

@@ -432,19 +432,24 @@ void BoundProgram::ShareOut(int threads) {
   for (Op& op : ops_) {
     if (op.kind != OpKind::Matmul) continue;
     op.shares.clear();
-    op.piece = std::max<int64_t>(
-        kMatmulBlockBytes / op.panel_bytes / kMaxTilePanels * kMaxTilePanels,
-        kMaxTilePanels);
-    op.shared_panels = op.panels;
-    if (threads > 1) {
-      // Whole tiles, in which a gate's two panels are together.
-      const int64_t unit = int64_t{threads} * kMaxTilePanels;
-      op.shared_panels = op.panels / 2 / unit * unit;
-    }
+    // Whole tiles; of few panels, at least a gate's two together.
+    const int64_t tiles = int64_t{threads} * kMaxTilePanels;
+    const bool pieces = threads > 1 && op.panels >= 8 * tiles;
+    op.shared_panels = pieces ? op.panels / 2 / tiles * tiles : op.panels;
+    const int64_t unit = pieces                              ? kMaxTilePanels
+                         : op.epilogue == Epilogue::SiluGate ? 2
+                                                             : 1;
     for (int thread = 0; thread < threads; ++thread) {
-      const Range panels = Share(op.shared_panels, thread, threads);
+      const Range units = Share(op.shared_panels / unit, thread, threads);
+      const Range panels{units.begin * unit, units.end * unit};
       op.shares.push_back({panels, FirstBlockOf(op, panels)});
     }
+    // A block, but several for each thread.
+    const int64_t most =
+        std::min<int64_t>(kMatmulBlockBytes / op.panel_bytes,
+                          (op.panels - op.shared_panels) / (4 * threads));
+    op.piece = std::max<int64_t>(most / kMaxTilePanels * kMaxTilePanels,
+                                 kMaxTilePanels);
   }
 }
 
@@ -456,7 +461,7 @@ WeightBlock BoundProgram::FirstBlockOf(const Op& op, const Range& panels) {
 // The threads are not equally fast: another may have their core for a while, or
 // more of the bus. So half of the work goes to who comes first.
 void BoundProgram::RunMatmul(const Op& op, int thread,
-                             std::atomic<int64_t>* next) {
+                             std::atomic<int64_t>* taken) {
   const int rows = RowCount(op.out.row_kind);
   if (rows == 0) return;
   MatmulArgs args{};
@@ -481,10 +486,11 @@ void BoundProgram::RunMatmul(const Op& op, int thread,
   const WeightBlock of_next = RowCount(op.next->out.row_kind) > 0
                                   ? op.next->shares[thread].first
                                   : WeightBlock{};
-  // Each piece is taken early enough to come from memory meanwhile.
+  // A piece is taken one ahead, so that it comes from memory meanwhile: a
+  // thread that is held up holds up that too.
   for (Range panels = op.shares[thread].panels;;) {
-    const int64_t begin =
-        op.shared_panels + next->fetch_add(op.piece, std::memory_order_relaxed);
+    const int64_t begin = op.shared_panels +
+                          taken->fetch_add(op.piece, std::memory_order_relaxed);
     const Range piece{begin, std::min(begin + op.piece, op.panels)};
     const bool more = begin < op.panels;
     args.panel_begin = panels.begin;

@@ -92,8 +92,8 @@ class BoundProgram {
     int inputs = 0;
     Epilogue epilogue = Epilogue::None;
     MatmulTile tile{};
-    // Of a matmul: what each thread computes, as Begin says. Behind the shares
-    // are pieces of so many panels, for who is done with its own.
+    // Of a matmul, as ShareOut says: what each thread computes. The panels from
+    // shared_panels on go in pieces, of `piece` panels, to who comes first.
     struct Share {
       Range panels;
       WeightBlock first;
@@ -126,7 +126,7 @@ class BoundProgram {
   static WeightBlock FirstBlockOf(const Op& op, const Range& panels);
   // Divides the matmuls between so many threads.
   void ShareOut(int threads);
-  void RunMatmul(const Op& op, int thread, std::atomic<int64_t>* next);
+  void RunMatmul(const Op& op, int thread, std::atomic<int64_t>* taken);
   void RunAttention(const Op& op, int thread, Barrier& barrier,
                     std::atomic<int64_t>* next);
   void RunAllReduce(const Op& op, int thread);

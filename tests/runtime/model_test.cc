@@ -309,21 +309,24 @@ TEST_CASE("the example model gives transformers' logits and greedy tokens") {
 TEST_CASE(
     "logits are the same bits for every program, chunk, batch and thread "
     "count") {
-  const std::pair<const char*, int> families[] = {{"llama-odd-sizes", 1},
-                                                  {"mistral-window", 1},
-                                                  {"qwen3", 1},
-                                                  {"mistral-window", 2},
-                                                  {"qwen3", 4}};
+  const std::string models = std::string(RBLN_TEST_DATA) + "/models/";
+  const std::pair<std::string, int> families[] = {
+      {models + "llama-odd-sizes", 1},
+      {models + "mistral-window", 1},
+      {models + "qwen3", 1},
+      {models + "mistral-window", 2},
+      {models + "qwen3", 4},
+      // Has a matmul wide enough to be handed out in pieces.
+      {std::string(RBLN_EXAMPLES) + "/tiny-chat", 1}};
   for (const auto& [family, ranks] : families) {
     for (const WeightFormat format :
          {WeightFormat::kFloat32, WeightFormat::kBFloat16, WeightFormat::kInt8,
           WeightFormat::kInt4}) {
-      CAPTURE(std::string(family));
+      CAPTURE(family);
       const TempDir temp;
       // Short partitions: where there are few heads, threads share them out.
       const std::string directory = temp / "out";
-      const Checkpoint checkpoint = Checkpoint::Open(
-          std::string(RBLN_TEST_DATA) + "/models/" + family, false);
+      const Checkpoint checkpoint = Checkpoint::Open(family, false);
       CompileOptions compile =
           Options(checkpoint.model(), directory, format, 0, ranks);
       compile.attn_impl = AttnImpl::kFlashAttn;
