@@ -432,13 +432,11 @@ void BoundProgram::ShareOut(int threads) {
   for (Op& op : ops_) {
     if (op.kind != OpKind::Matmul) continue;
     op.shares.clear();
-    // Whole tiles; of few panels, at least a gate's two together.
+    // A gate's panels stay together; where there are pieces, whole tiles do.
+    const int64_t unit = op.epilogue == Epilogue::SiluGate ? 2 : 1;
     const int64_t tiles = int64_t{threads} * kMaxTilePanels;
     const bool pieces = threads > 1 && op.panels >= 8 * tiles;
     op.shared_panels = pieces ? op.panels / 2 / tiles * tiles : op.panels;
-    const int64_t unit = pieces                              ? kMaxTilePanels
-                         : op.epilogue == Epilogue::SiluGate ? 2
-                                                             : 1;
     for (int thread = 0; thread < threads; ++thread) {
       const Range units = Share(op.shared_panels / unit, thread, threads);
       const Range panels{units.begin * unit, units.end * unit};

@@ -73,7 +73,7 @@ pid_of_rank() {
   for _ in $(seq 500); do
     for pid in $(pgrep -f "generate $prompts"); do
       # No pipe: where grep ends before its writer does, pipefail calls it false.
-      if grep -qzx "OMPI_COMM_WORLD_RANK=$1" "/proc/$pid/environ" 2>"$work/none"
+      if grep -qzx "OMPI_COMM_WORLD_RANK=$1" "/proc/$pid/environ" 2>/dev/null
       then
         echo "$pid"
         return
